@@ -1,0 +1,45 @@
+# What a newcomer types. Every target sets up first what it needs.
+
+PYTHON ?= python3
+VENV := .venv/bin
+SUITES := $(wildcard tests/unit tests/spark tests/stack)
+CODE := $(wildcard ilyama_protocol ilyama_resources ilyama_assets sensors ilyama_service deploy tests benchmarks)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-unit test-spark test-stack lint format lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install Java, the Python packages and the jars; instant when done before
+	@$(PYTHON) -m deploy.setup
+
+test: lint ## Lint, then run all tests
+	$(VENV)/pytest $(SUITES)
+
+test-unit: setup ## Run the fast tests
+	$(VENV)/pytest tests/unit
+
+test-spark: setup ## Run the tests of the transforms
+	$(VENV)/pytest tests/spark
+
+test-stack: setup ## Run the tests against real servers
+	$(VENV)/pytest tests/stack
+
+lint: setup ## Check style, types and import directions
+	$(VENV)/ruff check $(CODE)
+	$(VENV)/ruff format --check $(CODE)
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+
+format: setup ## Rewrite the code in the house style
+	$(VENV)/ruff check --fix $(CODE)
+	$(VENV)/ruff format $(CODE)
+
+lock: ## Resolve requirements.lock anew (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --extra dev --upgrade \
+		--no-header --no-emit-index-url --output-file requirements.lock pyproject.toml
+
+clean: ## Remove what set-up and tests made; the state in var/ stays
+	rm -rf .venv .jars build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

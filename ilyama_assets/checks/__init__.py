@@ -1,0 +1,1 @@
+"""Asset checks: the promises of the tables, verified and reported."""

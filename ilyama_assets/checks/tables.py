@@ -1,0 +1,166 @@
+"""Checks that Spark runs over whole tables: what the tables promise, on every row they hold."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from dagster import (
+    AssetCheckResult,
+    AssetChecksDefinition,
+    AssetCheckSeverity,
+    asset_check,
+)
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ilyama_assets.checks.reports import SAMPLE_ROWS, report
+from ilyama_assets.tables import (
+    BATCH_LEDGER,
+    DATAPOINT_RULES,
+    METRIC_DATAPOINT,
+    QUARANTINED_DATAPOINTS,
+    RAW_BATCHES,
+    ROW_CHANGES,
+    STATE_DATAPOINT,
+)
+from ilyama_resources.delta import TableContract, Warehouse
+from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.resource import Records
+from ilyama_resources.spark import Spark
+
+ROW_KEY = ("device_id", "source_table", "journal_epoch", "source_pk_hash", "commit_seq")
+FRESH_WITHIN = timedelta(hours=1)
+
+
+def read(session: SparkSession, warehouse: Warehouse, contract: TableContract) -> DataFrame:
+    """A table as it is now."""
+    return session.read.format("delta").load(str(warehouse.location(contract.name)))
+
+
+def _rule_check(contract: TableContract, rule: str) -> AssetChecksDefinition:
+    @asset_check(
+        asset=contract.name,
+        name=rule,
+        blocking=True,
+        description=f"Every row keeps the table's CHECK constraint `{rule}`.",
+    )
+    def check(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
+        rows = read(spark.spark_session, lake.warehouse, contract)
+        in_breach = rows.where(~F.expr(DATAPOINT_RULES[rule]))
+        quarantined = read(spark.spark_session, lake.warehouse, QUARANTINED_DATAPOINTS)
+        breaches = in_breach.count()
+        return report(
+            asset=contract.name,
+            check=rule,
+            passed=breaches == 0,
+            counts={
+                "rows": rows.count(),
+                "rows in breach": breaches,
+                "rows quarantined": quarantined.where(F.col("reason") == rule).count(),
+            },
+            sample=_sample(
+                in_breach, ("datapoint_id", "owner_kind", "owner_id", "key", "drain_id")
+            ),
+            advice=(
+                "A writer other than intake added these rows. Find it by the table's history, then "
+                "remove them; intake sets such rows apart in `quarantined_datapoints`."
+            ),
+        )
+
+    return check
+
+
+@asset_check(
+    asset=ROW_CHANGES.name,
+    name="one_row_per_dedup_key_in_table",
+    blocking=True,
+    description="Over the whole table, no two rows share a dedup key.",
+)
+def one_row_per_dedup_key_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
+    """Count keys that occur more than once."""
+    changes = read(spark.spark_session, lake.warehouse, ROW_CHANGES)
+    repeated = changes.groupBy(*ROW_KEY).agg(
+        F.count("*").alias("rows"), F.collect_set("drain_id").alias("drains")
+    )
+    repeated = repeated.where("rows > 1")
+    count = repeated.count()
+    return report(
+        asset=ROW_CHANGES.name,
+        check="one_row_per_dedup_key_in_table",
+        passed=count == 0,
+        counts={"rows": changes.count(), "repeated keys": count},
+        sample=_sample(repeated, (*ROW_KEY, "rows", "drains")),
+        advice="Stop intake and look at the drains named here: no row may be stored twice.",
+    )
+
+
+@asset_check(
+    asset=BATCH_LEDGER.name,
+    name="ledger_balance_in_table",
+    blocking=True,
+    description="Per segment, device and table, what was received is accounted for.",
+)
+def ledger_balance_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
+    """Compare the ledger's sums with the messages that were stored."""
+    ledger = read(spark.spark_session, lake.warehouse, BATCH_LEDGER)
+    accounted = F.expr("rows_new + rows_duplicate + rows_rejected + rows_staged")
+    unbalanced = (
+        ledger.groupBy("segment_id", "device_id", "source_table", "origin")
+        .agg(F.sum("rows_received").alias("received"), F.sum(accounted).alias("accounted"))
+        .where("received <> accounted")
+    )
+    live = ledger.where("origin = 'live'").groupBy("segment_id").agg(F.count("*").alias("lines"))
+    stored = read(spark.spark_session, lake.warehouse, RAW_BATCHES)
+    messages = stored.groupBy("segment_id").agg(F.count("*").alias("messages"))
+    missing = messages.join(live, "segment_id", "full").where("NOT (messages <=> lines)")
+    off, lost = unbalanced.count(), missing.count()
+    return report(
+        asset=BATCH_LEDGER.name,
+        check="ledger_balance_in_table",
+        passed=off == 0 and lost == 0,
+        counts={"lines": ledger.count(), "sums out of balance": off, "segments incomplete": lost},
+        sample=_sample(unbalanced, ("segment_id", "device_id", "source_table", "origin"))
+        or _sample(missing, ("segment_id", "messages", "lines")),
+        advice="Look up the segments named here in `raw_batches` and `batch_ledger`.",
+    )
+
+
+@asset_check(
+    asset=RAW_BATCHES.name,
+    name="intake_is_fresh",
+    description="Nothing that landed has been waiting for a drain for more than an hour.",
+)
+def intake_is_fresh(records: Records) -> AssetCheckResult:
+    """Look at what waits and at a drain that does not come to an end."""
+    with records.gateway.transaction() as tx:
+        waiting = tx.segments.waiting_since(datetime.now(UTC) - FRESH_WITHIN)
+        pending = sum(day.segments for day in tx.segments.pending())
+        unfinished = tx.drains.unfinished()
+    return report(
+        asset=RAW_BATCHES.name,
+        check="intake_is_fresh",
+        passed=waiting == 0,
+        counts={
+            "segments waiting": pending,
+            "of them for over an hour": waiting,
+            "unfinished drains": int(unfinished is not None),
+        },
+        sample=[unfinished._asdict()] if unfinished is not None and waiting else [],
+        advice="See `ilyama drains`; then `ilyama drain` takes up what waits.",
+        severity=AssetCheckSeverity.WARN,
+    )
+
+
+def _sample(frame: DataFrame, columns: Sequence[str]) -> list[dict[str, object]]:
+    return frame.select(*columns).limit(SAMPLE_ROWS).toArrow().to_pylist()
+
+
+TABLE_CHECKS = [
+    *(
+        _rule_check(contract, rule)
+        for contract in (METRIC_DATAPOINT, STATE_DATAPOINT)
+        for rule in DATAPOINT_RULES
+    ),
+    one_row_per_dedup_key_in_table,
+    ledger_balance_in_table,
+    intake_is_fresh,
+]

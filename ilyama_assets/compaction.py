@@ -1,0 +1,55 @@
+"""Compaction: the many small files of a day become few, and nothing else changes."""
+
+from typing import Any
+
+from dagster import AssetExecutionContext, Config, MaterializeResult, MetadataValue, asset
+
+from ilyama_assets.catalog import KINDS, OWNERS
+from ilyama_assets.checks.reports import table_of
+from ilyama_assets.tables import INTAKE_TABLES
+from ilyama_assets.transforms.compacted import compact_day, days_worth_compacting
+from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.resource import Records
+from ilyama_resources.spark import Spark
+
+
+class CompactionConfig(Config):
+    """How many files of a table and day are too many."""
+
+    most_files: int = 16
+
+
+@asset(
+    deps=[contract.name for contract in INTAKE_TABLES],
+    group_name="lifecycle",
+    description="Small files of a day, rewritten into few; readers see the same rows.",
+    kinds=KINDS,
+    owners=OWNERS,
+)
+def compaction(
+    context: AssetExecutionContext,
+    config: CompactionConfig,
+    records: Records,
+    spark: Spark,
+    lake: DeltaLake,
+) -> MaterializeResult[Any]:
+    """Compact every table and day that has too many small files."""
+    warehouse, gateway = lake.warehouse, records.gateway
+    done = []
+    for contract in INTAKE_TABLES:
+        for day in days_worth_compacting(warehouse, contract, most_files=config.most_files):
+            with gateway.lock(f"table {contract.name}"):
+                done.append(compact_day(spark.spark_session, warehouse, contract, day))
+            context.log.info(f"{contract.name} of {day}: {done[-1].before} files became few")
+    return MaterializeResult(
+        metadata={
+            "tables and days": len(done),
+            "files before": sum(result.before for result in done),
+            "files after": sum(result.after for result in done),
+            "bytes before": sum(result.bytes_before for result in done),
+            "bytes after": sum(result.bytes_after for result in done),
+            "compacted": table_of([result._asdict() for result in done])
+            if done
+            else MetadataValue.text("nothing needed it"),
+        }
+    )

@@ -1,0 +1,49 @@
+"""The Delta form of current values, derived by Spark from the drains since the last run."""
+
+from typing import Any
+
+from dagster import AssetExecutionContext, AutomationCondition, Config, MaterializeResult, asset
+
+from ilyama_assets.catalog import KINDS, OWNERS, column_schema
+from ilyama_assets.derived import DerivedTable
+from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
+from ilyama_assets.transforms.current_values import datapoints_of_drains, newest_per_key
+from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.resource import Records
+from ilyama_resources.spark import Spark
+
+IDENTITY = ("owner_kind", "owner_id", "key", "instance", "provenance")
+
+
+class CurrentValueConfig(Config):
+    """Whether to take up what is new, or to make the whole table anew."""
+
+    rebuild: bool = False
+
+
+@asset(
+    name=CURRENT_VALUE.name,
+    deps=[METRIC_DATAPOINT.name, STATE_DATAPOINT.name],
+    group_name="serving",
+    description=CURRENT_VALUE.description,
+    kinds=KINDS,
+    owners=OWNERS,
+    metadata={"dagster/column_schema": column_schema(CURRENT_VALUE)},
+    automation_condition=AutomationCondition.any_deps_updated()
+    & AutomationCondition.all_deps_blocking_checks_passed()
+    & ~AutomationCondition.in_progress(),
+)
+def current_value(
+    context: AssetExecutionContext,
+    config: CurrentValueConfig,
+    records: Records,
+    spark: Spark,
+    lake: DeltaLake,
+) -> MaterializeResult[Any]:
+    """Merge the newest value of every key that new drains have touched."""
+    table = DerivedTable(CURRENT_VALUE, records.gateway, lake.warehouse, spark.spark_session)
+    with table.next_run(rebuild=config.rebuild) as run:
+        points = datapoints_of_drains(spark.spark_session, lake.warehouse, run)
+        table.merge(newest_per_key(points), run, on=IDENTITY, newer="ts")
+    context.log.info(f"took up drains {run.from_drain} to {run.to_drain}")
+    return MaterializeResult(metadata=table.metadata(run))

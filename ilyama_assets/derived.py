@@ -1,0 +1,110 @@
+"""Derived tables: Spark computes them from the drains since their last run, exactly once each.
+
+A run has a number and a range of drains, both in Postgres before Spark begins. Its MERGE carries
+the number as an application transaction, so that doing it again after a crash changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ilyama_resources.delta import TableContract, Warehouse
+from ilyama_resources.faults import crash_point
+from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.derived_runs import DerivedRun
+
+_TXN_APP = "spark.databricks.delta.write.txnAppId"
+_TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+INCOMING = "incoming"
+FIRST_DRAIN = 1
+
+
+class DerivedTable:
+    """One derived Delta table and how far it has come."""
+
+    def __init__(
+        self,
+        contract: TableContract,
+        gateway: Gateway,
+        warehouse: Warehouse,
+        session: SparkSession,
+    ) -> None:
+        self._contract = contract
+        self._gateway = gateway
+        self._warehouse = warehouse
+        self._session = session
+        self._warehouse.ensure(contract)
+
+    @contextmanager
+    def next_run(self, *, rebuild: bool = False) -> Iterator[DerivedRun]:
+        """The drains to take up now; leaving without an error closes the run."""
+        with self._gateway.lock(f"derived {self._contract.name}"):
+            run = self._open(rebuild=rebuild)
+            yield run
+            crash_point("derived_close.before")
+            if run.from_drain <= run.to_drain:
+                with self._gateway.transaction() as tx:
+                    tx.derived_runs.close(run)
+                    tx.commit()
+
+    def merge(self, incoming: DataFrame, run: DerivedRun, *, on: Sequence[str], newer: str) -> None:
+        """Take up rows: new ones, and those newer than what is there.
+
+        A run that begins with the first drain makes the table anew.
+        """
+        if run.from_drain > run.to_drain:
+            return
+        incoming.createOrReplaceTempView(INCOMING)
+        target = f"delta.`{self._warehouse.location(self._contract.name)}`"
+        same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in on)
+        merge = (
+            f"MERGE INTO {target} t USING {INCOMING} s ON {same} "
+            f"WHEN MATCHED AND s.`{newer}` > t.`{newer}` THEN UPDATE SET * "
+            "WHEN NOT MATCHED THEN INSERT *"
+        )
+        renew = f"INSERT OVERWRITE {target} SELECT * FROM {INCOMING}"
+        crash_point("derived_merge.before")
+        with self._gateway.lock(f"table {self._contract.name}"), self._transaction(run):
+            self._session.sql(renew if run.from_drain == FIRST_DRAIN else merge).collect()
+        crash_point("derived_merge.after")
+
+    def metadata(self, run: DerivedRun) -> dict[str, Any]:
+        """What the asset page shows of a run."""
+        location = self._warehouse.location(self._contract.name)
+        rows = self._session.read.format("delta").load(str(location)).count()
+        return {
+            "dagster/row_count": rows,
+            "dagster/uri": str(location),
+            "drains": f"{run.from_drain} to {run.to_drain}",
+            "derived run": run.number,
+            "Delta version": self._warehouse.version(self._contract.name),
+        }
+
+    def _open(self, *, rebuild: bool) -> DerivedRun:
+        with self._gateway.transaction() as tx:
+            unfinished = tx.derived_runs.unfinished(self._contract.name)
+            if unfinished is not None:
+                return unfinished
+            last = tx.derived_runs.last(self._contract.name)
+            first = FIRST_DRAIN if rebuild else last.to_drain + 1
+            run = DerivedRun(self._contract.name, last.number + 1, first, tx.drains.last_done_id())
+            if run.from_drain <= run.to_drain:
+                tx.derived_runs.open(run)
+                tx.commit()
+        return run
+
+    @contextmanager
+    def _transaction(self, run: DerivedRun) -> Iterator[None]:
+        """Let the next statement count only once; the setting must not leak to another one."""
+        identity = self._warehouse.transaction_id(self._contract.name)
+        self._session.conf.set(_TXN_APP, identity)
+        self._session.conf.set(_TXN_VERSION, str(run.number))
+        try:
+            yield
+        finally:
+            self._session.conf.unset(_TXN_APP)
+            self._session.conf.unset(_TXN_VERSION)

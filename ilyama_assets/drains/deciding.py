@@ -1,0 +1,70 @@
+"""Decide: one Spark pass over the devices of a drain, and a second for those that asked back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ilyama_assets.drains.errors import DrainInterrupted, WorkerStale
+from ilyama_assets.drains.lookups import look_up
+from ilyama_assets.drains.orders import (
+    DeviceOrder,
+    Products,
+    WorkOrder,
+    decode_products,
+    encode,
+    spread,
+    with_history,
+)
+from ilyama_assets.drains.task import PRODUCTS_DDL, STALE_BUILD, decide_orders
+from ilyama_resources.delta import Warehouse
+
+
+class Decider:
+    """Runs the intake engine over devices, on Spark."""
+
+    def __init__(
+        self, session: SparkSession, warehouse: Warehouse, template: WorkOrder, *, tasks: int
+    ) -> None:
+        self._session = session
+        self._warehouse = warehouse
+        self._template = template
+        self._tasks = tasks
+
+    def decide(self, devices: Sequence[DeviceOrder]) -> list[Products]:
+        """Decide all devices together."""
+        first = self._pass(devices)
+        needs = [need for products in first for need in products.needs]
+        if not needs:
+            return first
+        found = look_up(self._session, self._warehouse, needs)
+        return first + self._pass(with_history(devices, found))
+
+    def decide_one_by_one(self, devices: Iterable[DeviceOrder]) -> list[Products]:
+        """Decide device after device; one that cannot be decided has its messages staged."""
+        products: list[Products] = []
+        for device in devices:
+            try:
+                products += self.decide([device])
+            except PySparkException as error:
+                reason = str(error).strip()[:10_000]
+                products += self.decide([msgspec.structs.replace(device, stage_with=reason)])
+        return products
+
+    def _pass(self, devices: Sequence[DeviceOrder]) -> list[Products]:
+        orders = [
+            msgspec.structs.replace(self._template, number=number, devices=group)
+            for number, group in enumerate(spread(devices, self._tasks))
+        ]
+        bodies = pa.table({"body": pa.array(map(encode, orders), pa.binary())})
+        frame = self._session.createDataFrame(bodies).mapInArrow(decide_orders, PRODUCTS_DDL)
+        products = [decode_products(body.as_py()) for body in frame.toArrow()["products"]]
+        for failure in (p.failure for p in products if p.failure is not None):
+            if failure.sentence == STALE_BUILD:
+                raise WorkerStale(failure.sentence)
+            raise DrainInterrupted(failure.sentence)
+        return products

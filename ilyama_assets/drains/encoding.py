@@ -1,0 +1,314 @@
+"""Decisions as Arrow tables, column by column.
+
+What is the same for a whole batch is written once and repeated as a dictionary; nothing here looks
+at a single row unless the row itself differs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ilyama_assets.drains.datapoint_ids import datapoint_ids
+from ilyama_assets.tables import (
+    BATCH_LEDGER,
+    KEY_CONFLICTS,
+    METRIC_DATAPOINT,
+    QUARANTINED_DATAPOINTS,
+    RAW_BATCHES,
+    REJECTED_BATCHES,
+    ROW_CHANGES,
+    STAGED_ROWS,
+    STATE_DATAPOINT,
+)
+from ilyama_protocol.canonical import canonical_json
+from ilyama_protocol.intake import datapoints
+from ilyama_protocol.intake.datapoints import Points
+from ilyama_protocol.intake.dedup import Conflict
+from ilyama_protocol.intake.outcomes import AcceptedRows, Arrival, LedgerLine, Origin, Outcomes
+from ilyama_protocol.moments import MICROSECONDS_PER_DAY
+from ilyama_protocol.rejections import VALIDATOR_VERSION
+from ilyama_resources.delta import TableContract
+
+Counts = npt.NDArray[np.int64]
+Columns = Mapping[str, Any]
+
+
+class Encoder:
+    """Turns the outcomes of one drain into tables."""
+
+    def __init__(self, drain_id: int, origin: Origin) -> None:
+        self._drain_id = drain_id
+        self._origin = origin
+
+    def encode(self, outcomes: Outcomes) -> dict[str, pa.Table]:
+        """The rows that outcomes add to each table; tables without any are left out."""
+        tables = {
+            RAW_BATCHES.name: self._raw_batches(outcomes),
+            BATCH_LEDGER.name: self.ledger(outcomes.ledger),
+            REJECTED_BATCHES.name: self._rejected(outcomes),
+            STAGED_ROWS.name: self._staged(outcomes),
+            ROW_CHANGES.name: self._row_changes(outcomes.accepted),
+        } | self.datapoints(outcomes.accepted)
+        return {name: table for name, table in tables.items() if table.num_rows}
+
+    def conflicts(
+        self, conflicts: Counter[Conflict], *, device_id: str | None, received_at: int
+    ) -> pa.Table:
+        """The key conflicts of one device in this drain."""
+        keys = [conflict.key for conflict in conflicts]
+        columns = {
+            "kind": ["row"] * len(keys),
+            "device_id": [device_id] * len(keys),
+            "source_table": [key.source_table for key in keys],
+            "key": [_conflict_key(conflict) for conflict in conflicts],
+            "first": [conflict.first for conflict in conflicts],
+            "other": [conflict.other for conflict in conflicts],
+            "arrivals": list(conflicts.values()),
+        }
+        return self._table(KEY_CONFLICTS, columns, np.full(len(keys), received_at, np.int64))
+
+    def _raw_batches(self, outcomes: Outcomes) -> pa.Table:
+        arrivals = outcomes.arrivals
+        messages = [arrival.message for arrival in arrivals]
+        columns = _arrival_columns(arrivals) | {
+            "landed_at": [message.landed_at for message in messages],
+            "qos": [message.qos for message in messages],
+            "user_properties": [_properties(message.user_properties) for message in messages],
+            "payload_sha256": [arrival.payload_sha256 for arrival in arrivals],
+            "payload_bytes": [len(message.payload) for message in messages],
+            "payload": [message.payload for message in messages],
+        }
+        return self._table(RAW_BATCHES, columns, columns["received_at"])
+
+    def ledger(self, lines: Sequence[LedgerLine]) -> pa.Table:
+        """One row per message."""
+        columns = _arrival_columns([line.arrival for line in lines]) | {
+            "origin": [self._origin.value] * len(lines),
+            "batch_seq": [None] * len(lines),
+            "payload_sha256": [line.arrival.payload_sha256 for line in lines],
+        }
+        for name in ("source_table", "kind", "batch_id", "outcome", "code", *ROW_COUNTS):
+            columns[name] = [getattr(line, name) for line in lines]
+        return self._table(BATCH_LEDGER, columns, columns["received_at"])
+
+    def _rejected(self, outcomes: Outcomes) -> pa.Table:
+        arrivals = [rejected.arrival for rejected in outcomes.rejected]
+        rejections = [rejected.rejection for rejected in outcomes.rejected]
+        columns = _arrival_columns(arrivals) | {
+            "rejection_id": [rejected.rejection_id for rejected in outcomes.rejected],
+            "validator_version": [VALIDATOR_VERSION] * len(arrivals),
+            "firmware_version": [arrival.firmware_version for arrival in arrivals],
+            "payload": [arrival.message.payload for arrival in arrivals],
+        }
+        for name in ("code", "json_path", "message", "action", "source_table"):
+            columns[name] = [getattr(rejection, name) for rejection in rejections]
+        return self._table(REJECTED_BATCHES, columns, columns["received_at"])
+
+    def _staged(self, outcomes: Outcomes) -> pa.Table:
+        staged = outcomes.staged
+        columns = _arrival_columns([message.arrival for message in staged]) | {
+            "staging_reason": [message.reason for message in staged],
+            "error": [message.error for message in staged],
+            "source_table": [message.source_table for message in staged],
+            "batch_id": [None] * len(staged),
+            "payload": [message.arrival.message.payload for message in staged],
+        }
+        return self._table(STAGED_ROWS, columns, columns["received_at"])
+
+    def _row_changes(self, accepted: Sequence[AcceptedRows]) -> pa.Table:
+        counts = np.array([len(rows.rows) for rows in accepted], np.int64)
+        received_at = _repeated_longs([rows.arrival.received_at for rows in accepted], counts)
+        columns = {
+            "device_id": repeated([rows.arrival.device_id for rows in accepted], counts),
+            "source_table": repeated([rows.batch.source_table for rows in accepted], counts),
+            "journal_epoch": repeated([rows.batch.journal_epoch for rows in accepted], counts),
+            "schema_hash": repeated([rows.batch.schema_hash for rows in accepted], counts),
+            "source_pk_hash": _picked((rows.pk_hashes, rows.rows) for rows in accepted),
+            "commit_seq": _picked((rows.batch.commit_seq, rows.rows) for rows in accepted),
+            "op": _picked((rows.batch.op, rows.rows) for rows in accepted),
+            "pk": _picked((rows.batch.pk_text, rows.rows) for rows in accepted),
+            "row": _picked((rows.batch.row_text, rows.rows) for rows in accepted),
+            "late": _late(accepted),
+            "synthetic": np.zeros(len(received_at), np.bool_),
+            "row_index": list(chain.from_iterable(rows.rows for rows in accepted)),
+            "position": _repeated_longs(
+                [rows.arrival.message.position for rows in accepted], counts
+            ),
+            "received_at": received_at,
+        } | _batch_columns(accepted, counts)
+        return self._table(ROW_CHANGES, columns, received_at)
+
+    def datapoints(self, accepted: Sequence[AcceptedRows]) -> dict[str, pa.Table]:
+        """The datapoints of accepted rows, in the table of their kind or in quarantine."""
+        chosen: dict[str, list[tuple[AcceptedRows, Points, list[int]]]] = {
+            contract.name: [] for contract in (METRIC_DATAPOINT, STATE_DATAPOINT)
+        }
+        quarantined = []
+        for rows in accepted:
+            for points, series in zip(rows.points, rows.series, strict=True):
+                if points.quarantine_reason is not None:
+                    quarantined.append((rows, points, series))
+                else:
+                    chosen[f"{points.kind.value}_datapoint"].append((rows, points, series))
+        return {
+            METRIC_DATAPOINT.name: self._points(METRIC_DATAPOINT, chosen[METRIC_DATAPOINT.name]),
+            STATE_DATAPOINT.name: self._points(STATE_DATAPOINT, chosen[STATE_DATAPOINT.name]),
+            QUARANTINED_DATAPOINTS.name: self._points(QUARANTINED_DATAPOINTS, quarantined),
+        }
+
+    def _points(
+        self, contract: TableContract, chunks: Sequence[tuple[AcceptedRows, Points, list[int]]]
+    ) -> pa.Table:
+        rows = [chunk[0] for chunk in chunks]
+        points = [chunk[1] for chunk in chunks]
+        counts = np.array([len(p.rows) for p in points], np.int64)
+        base = _repeated_longs([r.arrival.received_at for r in rows], counts)
+        ts = base + _longs(chain.from_iterable(p.rows for p in points))
+        series = np.fromiter(chain.from_iterable(c[2] for c in chunks), np.uint64, len(ts))
+        owner = repeated([r.arrival.device_id for r in rows], counts)
+        constant = {
+            "owner_kind": datapoints.OWNER_KIND,
+            "provenance": datapoints.PROVENANCE,
+            "source": datapoints.SOURCE,
+            "source_rule": datapoints.SOURCE_RULE,
+        }
+        columns: dict[str, Any] = {
+            name: _constant(word, len(ts)) for name, word in constant.items()
+        }
+        columns |= {
+            "datapoint_id": datapoint_ids(ts, series),
+            "ts": ts,
+            "owner_id": owner,
+            "component_id": owner,
+            "key": repeated([p.key for p in points], counts),
+            "instance": [r.instances[i] for r, p, _ in chunks for i in p.rows],
+            "value": list(chain.from_iterable(p.values for p in points)),
+            "source_rule_version": np.full(len(ts), datapoints.SOURCE_RULE_VERSION, np.int64),
+            "late": _points_late(rows, points),
+            "revision": np.zeros(len(ts), np.int64),
+            "kind": repeated([p.kind.value for p in points], counts),
+            "reason": repeated([p.quarantine_reason for p in points], counts),
+        }
+        for name in ("correlation_id", "caused_by_event_id"):
+            texts = [r.arrival.message.user_properties.get(name) for r in rows]
+            columns[name] = repeated(texts, counts)
+        return self._table(contract, columns | _batch_columns(rows, counts), ts)
+
+    def _table(self, contract: TableContract, columns: Columns, moments: Any) -> pa.Table:
+        """The columns in the contract's order and types; what is not given is null."""
+        size = len(moments)
+        given = dict(columns) | {
+            "drain_id": np.full(size, self._drain_id, np.int64),
+            "day": (np.asarray(moments, np.int64) // MICROSECONDS_PER_DAY).astype(np.int32),
+        }
+        arrays = [
+            _array(given[field.name], field.type)
+            if field.name in given
+            else pa.nulls(size, field.type)
+            for field in contract.schema
+        ]
+        return pa.table(arrays, names=contract.schema.names)
+
+
+ROW_COUNTS = (
+    "rows_received",
+    "rows_new",
+    "rows_duplicate",
+    "rows_conflict",
+    "rows_below_floor",
+    "rows_rejected",
+    "rows_staged",
+)
+
+
+def repeated(values: Sequence[str | None], counts: Counts) -> pa.DictionaryArray:
+    """Each text as often as its count says."""
+    encoded = pa.array(values, pa.string()).dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    if encoded.null_count:
+        spread = pa.array(np.repeat(codes, counts), mask=np.repeat(np.isnan(codes), counts))
+        return pa.DictionaryArray.from_arrays(spread.cast(pa.int32()), encoded.dictionary)
+    return pa.DictionaryArray.from_arrays(
+        pa.array(np.repeat(codes, counts), pa.int32()), encoded.dictionary
+    )
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.int64()).cast(kind)
+    return pa.array(values, kind)
+
+
+def _constant(word: str, size: int) -> pa.DictionaryArray:
+    return repeated([word], np.array([size], np.int64))
+
+
+def _repeated_longs(values: Sequence[int], counts: Counts) -> Counts:
+    return np.repeat(np.array(values, np.int64), counts)
+
+
+def _longs(values: Iterable[int]) -> Counts:
+    return np.fromiter(values, np.int64)
+
+
+def _picked(columns: Iterable[tuple[Sequence[Any], Sequence[int]]]) -> list[Any]:
+    picked: list[Any] = []
+    for values, rows in columns:
+        picked += values if len(rows) == len(values) else [values[i] for i in rows]
+    return picked
+
+
+def _late(accepted: Sequence[AcceptedRows]) -> list[bool]:
+    late: list[bool] = []
+    for rows in accepted:
+        late += [i in rows.late for i in rows.rows] if rows.late else [False] * len(rows.rows)
+    return late
+
+
+def _points_late(rows: Sequence[AcceptedRows], points: Sequence[Points]) -> list[bool]:
+    late: list[bool] = []
+    for r, p in zip(rows, points, strict=True):
+        late += [i in r.late for i in p.rows] if r.late else [False] * len(p.rows)
+    return late
+
+
+def _arrival_columns(arrivals: Sequence[Arrival]) -> dict[str, list[Any]]:
+    return {
+        "segment_id": [arrival.message.segment_id for arrival in arrivals],
+        "position": [arrival.message.position for arrival in arrivals],
+        "topic": [arrival.message.topic for arrival in arrivals],
+        "device_id": [arrival.device_id for arrival in arrivals],
+        "received_at": [arrival.received_at for arrival in arrivals],
+    }
+
+
+def _batch_columns(rows: Sequence[AcceptedRows], counts: Counts) -> dict[str, Any]:
+    return {
+        "segment_id": repeated([r.arrival.message.segment_id for r in rows], counts),
+        "batch_id": repeated([r.batch.batch_id for r in rows], counts),
+    }
+
+
+def _properties(properties: Mapping[str, str]) -> str | None:
+    return json.dumps(properties, ensure_ascii=False) if properties else None
+
+
+def _conflict_key(conflict: Conflict) -> str:
+    key = conflict.key
+    return canonical_json(
+        {
+            "commit_seq": key.commit_seq,
+            "journal_epoch": key.journal_epoch,
+            "source_pk_hash": key.source_pk_hash,
+        }
+    )

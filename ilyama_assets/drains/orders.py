@@ -1,0 +1,146 @@
+"""Work orders: what the driver asks of a Spark task, and what comes back.
+
+A drain's devices are spread over orders of about the same size. Everything a task must know is in
+its order; everything the driver must know comes back as products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from ilyama_protocol.intake.history import BatchNeed, KnownPayload, NewestChange, StoredRow
+from ilyama_protocol.intake.outcomes import CurrentValue
+from ilyama_resources.delta import DataFile
+
+
+class LookedUp(msgspec.Struct):
+    """What Spark found of the keys that a device needed."""
+
+    stored: list[StoredRow] = []
+    newest: list[NewestChange] = []
+    payloads: list[KnownPayload] = []
+
+
+class DeviceOrder(msgspec.Struct):
+    """One sender and all its topics in this drain; `device_id` None: not a known device."""
+
+    device_id: str | None
+    topics: list[str]
+    firmware_version: str
+    payload_bytes: int = 0
+    state: str | None = None
+    history: LookedUp | None = None
+    stage_with: str | None = None
+    """When set, nothing is decided: every message is staged with this error."""
+
+
+class WorkOrder(msgspec.Struct):
+    """The devices that one task decides."""
+
+    number: int
+    drain_id: int
+    attempt: int
+    build: str
+    segments: list[str]
+    warehouse: str
+    payload_max_bytes: int
+    batch_max_rows: int
+    served_instances: int
+    devices: list[DeviceOrder]
+    poison: str | None = None
+
+
+class DeviceDone(msgspec.Struct):
+    """A device that is decided, with its state after the drain."""
+
+    device_id: str
+    state: str
+
+
+class DeviceNeeds(msgspec.Struct):
+    """A device that cannot be decided before something is looked up."""
+
+    device_id: str | None
+    needs: list[BatchNeed]
+
+
+class CurrentValues(msgspec.Struct):
+    """The newest values of one device, by key and instance."""
+
+    device_id: str
+    values: dict[str, dict[str, CurrentValue]]
+
+
+class Findings(msgspec.Struct):
+    """What the integrity checks found in what one task wrote."""
+
+    messages: int = 0
+    unbalanced: list[str] = []
+    repeated_keys: list[str] = []
+    rule_breaches: dict[str, int] = {}
+    quarantined: dict[str, int] = {}
+
+
+class TaskFailed(msgspec.Struct):
+    """A task that could not go on for want of something outside its messages."""
+
+    sentence: str
+
+
+class Products(msgspec.Struct):
+    """Everything that one task hands back."""
+
+    done: list[DeviceDone] = []
+    needs: list[DeviceNeeds] = []
+    files: list[DataFile] = []
+    current: list[CurrentValues] = []
+    crowded: list[tuple[str, str]] = []
+    """Lineages with more instances than are served from Postgres."""
+    ledger: bytes = b""
+    keys: dict[str, str] = {}
+    findings: Findings = msgspec.field(default_factory=Findings)
+    failure: TaskFailed | None = None
+
+
+_order_decoder = msgspec.msgpack.Decoder(WorkOrder)
+_products_decoder = msgspec.msgpack.Decoder(Products)
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encode(document: WorkOrder | Products) -> bytes:
+    """An order or its products as bytes."""
+    return _encoder.encode(document)
+
+
+def decode_order(data: bytes) -> WorkOrder:
+    """An order from its bytes."""
+    return _order_decoder.decode(data)
+
+
+def decode_products(data: bytes) -> Products:
+    """Products from their bytes."""
+    return _products_decoder.decode(data)
+
+
+def spread(devices: Iterable[DeviceOrder], tasks: int) -> list[list[DeviceOrder]]:
+    """Devices in at most so many groups of about the same size: the largest first."""
+    groups: list[list[DeviceOrder]] = [[] for _ in range(tasks)]
+    sizes = [0] * tasks
+    for device in sorted(devices, key=lambda d: d.payload_bytes, reverse=True):
+        lightest = sizes.index(min(sizes))
+        groups[lightest].append(device)
+        sizes[lightest] += device.payload_bytes + 1
+    return [group for group in groups if group]
+
+
+def with_history(
+    devices: Iterable[DeviceOrder], found: Mapping[str | None, LookedUp]
+) -> list[DeviceOrder]:
+    """The devices that asked, each with what was found for it."""
+    return [
+        msgspec.structs.replace(device, history=found[device.device_id])
+        for device in devices
+        if device.device_id in found
+    ]

@@ -1,0 +1,90 @@
+"""Who sent the messages of a drain, and what the platform remembers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from ilyama_assets.drains.orders import DeviceOrder
+from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
+from ilyama_protocol.topics import DEVICES_ROOT, Address, parse_topic
+from ilyama_resources.landing import read_topics
+from ilyama_resources.postgres import Gateway, Transaction
+from ilyama_resources.postgres.devices import RegisteredDevice, Root
+
+LONGEST_NAME = 255
+"""The registry takes no slug and no device name longer than this."""
+
+
+class Plan(NamedTuple):
+    """The senders of a drain, and the devices it meets for the first time."""
+
+    devices: list[DeviceOrder]
+    newcomers: list[RegisteredDevice]
+
+
+def plan_drain(gateway: Gateway, segments: Iterable[Path], *, auto_register: bool) -> Plan:
+    """Find the sender of every topic, and its state."""
+    sizes: dict[str, int] = {}
+    for path in segments:
+        for topic, size in read_topics(path):
+            sizes[topic] = sizes.get(topic, 0) + size
+    addresses = [parse_topic(topic) for topic in sizes]
+    with gateway.transaction() as tx:
+        known = _registered(tx, addresses)
+        newcomers = _newcomers(addresses, known) if auto_register else {}
+        devices = _orders(addresses, sizes, known | newcomers)
+        states = tx.devices.states(d.device_id for d in devices if d.device_id is not None)
+    for device in devices:
+        device.state = states.get(device.device_id or "")
+    return Plan(devices, list(newcomers.values()))
+
+
+def _root(address: Address) -> Root | None:
+    slug, name = address.topic_slug, address.device_name
+    if slug is None or name is None or max(len(slug), len(name)) > LONGEST_NAME:
+        return None
+    return slug, name
+
+
+def _registered(tx: Transaction, addresses: Iterable[Address]) -> dict[Root, RegisteredDevice]:
+    """The registered devices by root; `devices/{id}` names a device by its id."""
+    roots = {address: root for address in addresses if (root := _root(address)) is not None}
+    known = tx.devices.at(set(roots.values()))
+    direct = {
+        root for address, root in roots.items() if address.topic.startswith(f"{DEVICES_ROOT}/")
+    }
+    by_id = tx.devices.named(name for _, name in direct)
+    return known | {root: by_id[root[1]] for root in direct if root[1] in by_id}
+
+
+def _newcomers(
+    addresses: Iterable[Address], known: dict[Root, RegisteredDevice]
+) -> dict[Root, RegisteredDevice]:
+    newcomers: dict[Root, RegisteredDevice] = {}
+    for address in addresses:
+        root = _root(address)
+        if root is not None and root not in known:
+            newcomers[root] = RegisteredDevice(_own_name(root), *root, None)
+    return newcomers
+
+
+def _own_name(root: Root) -> str:
+    slug, name = root
+    return f"{slug}/{name}" if slug else name
+
+
+def _orders(
+    addresses: Iterable[Address], sizes: dict[str, int], known: dict[Root, RegisteredDevice]
+) -> list[DeviceOrder]:
+    orders: dict[str | None, DeviceOrder] = {}
+    for address in addresses:
+        root = _root(address)
+        device = known.get(root) if root is not None else None
+        device_id = None if device is None else device.device_id
+        firmware = (device.firmware_version if device else None) or UNKNOWN_FIRMWARE
+        order = orders.setdefault(device_id, DeviceOrder(device_id, [], firmware))
+        order.topics.append(address.topic)
+        order.payload_bytes += sizes[address.topic]
+    return list(orders.values())

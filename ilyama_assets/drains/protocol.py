@@ -1,0 +1,256 @@
+"""The drain protocol: open → decide → seal → commit → close.
+
+A crash anywhere leaves the drain unfinished, and the next run goes on from its last step. Until it
+is sealed nothing is fixed and nothing visible, so it is simply decided again. Once sealed it is
+never decided again: commits and close repeat what the seal says, each of them idempotent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ilyama_assets.drains.closing import close_drain
+from ilyama_assets.drains.deciding import Decider
+from ilyama_assets.drains.errors import DrainHeld, DrainInterrupted, WarehouseAhead
+from ilyama_assets.drains.orders import WorkOrder
+from ilyama_assets.drains.planning import plan_drain
+from ilyama_assets.drains.replay import replay_day
+from ilyama_assets.drains.sealing import (
+    IntegrityReport,
+    Seal,
+    decode_seal,
+    encode_seal,
+    integrity_of,
+    make_seal,
+)
+from ilyama_assets.tables import INTAKE_TABLES
+from ilyama_protocol.intake.outcomes import Origin
+from ilyama_resources.build import LOADED_BUILD
+from ilyama_resources.delta import Warehouse, by_table
+from ilyama_resources.faults import crash_point, poison
+from ilyama_resources.landing import Landing
+from ilyama_resources.postgres import Gateway, LockTaken
+from ilyama_resources.postgres.drains import Drain, DrainState
+from ilyama_resources.settings import Settings
+
+PATIENT_ATTEMPTS = 3
+"""After so many failed attempts to decide a drain, its devices are decided one by one."""
+
+DRAIN_LOCK = "drain"
+
+
+@dataclass(frozen=True)
+class DrainReport:
+    """What one drain did."""
+
+    drain: Drain
+    seal: Seal
+    integrity: IntegrityReport
+    versions: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Intake:
+    """The parts that a drain works with."""
+
+    settings: Settings
+    gateway: Gateway
+    landing: Landing
+    warehouse: Warehouse
+    session: Callable[[], SparkSession]
+
+    def prepare(self) -> None:
+        """Make the tables, find stray segments, and refuse records older than the tables."""
+        for contract in INTAKE_TABLES:
+            self.warehouse.ensure(contract)
+        self.landing.register_found(self.gateway)
+        with self.gateway.transaction() as tx:
+            last = tx.drains.last_id()
+        for contract in INTAKE_TABLES:
+            recorded = self.warehouse.recorded(contract.name)
+            if recorded > last:
+                raise WarehouseAhead(
+                    f"{contract.name} has taken drain {recorded}, but Postgres knows only {last}: "
+                    "it was restored from an older backup. Restore the newer one."
+                )
+
+    @contextmanager
+    def alone(self, *, wait: bool = True) -> Iterator[None]:
+        """Be the only one who drains; raises LockTaken when another is at it and wait is off."""
+        with self.gateway.lock(DRAIN_LOCK, wait=wait):
+            yield
+
+    def waits(self, day: date) -> bool:
+        """Whether something of a day waits to be drained, or an unfinished drain to be finished."""
+        with self.gateway.transaction() as tx:
+            return tx.drains.unfinished() is not None or bool(tx.segments.pending(day))
+
+    def drain(self, day: date | None = None) -> DrainReport | None:
+        """Finish the unfinished drain or take the next; None when nothing waits."""
+        drain = self._open(day)
+        return None if drain is None else self.finish(drain)
+
+    def finish(self, drain: Drain) -> DrainReport:
+        """Bring an opened drain to its end, from wherever it stands."""
+        if drain.state is DrainState.OPEN and drain.origin == Origin.DAY:
+            self._seal(drain, replay_day(self.session(), self.gateway, self.warehouse, drain))
+        elif drain.state is DrainState.OPEN:
+            self._seal(drain, self._decided(drain))
+        return self._commit_and_close(drain)
+
+    def replay(self, day: date) -> DrainReport:
+        """Derive a day's datapoints again and add what is missing."""
+        with self.gateway.transaction() as tx:
+            drain_id = tx.drains.last_id() + 1
+            tx.drains.open(drain_id, day, origin=Origin.DAY)
+            drain = tx.drains.find(drain_id)
+            tx.commit()
+        if drain is None:
+            raise LookupError(f"there is no drain {drain_id}")
+        return self.finish(drain)
+
+    def _open(self, day: date | None) -> Drain | None:
+        crash_point("open.before")
+        with self.gateway.transaction() as tx:
+            unfinished = tx.drains.unfinished()
+            if unfinished is not None:
+                _refuse_held(unfinished)
+                return unfinished
+            waiting = tx.segments.pending(day)
+            if not waiting:
+                return None
+            drain_id = tx.drains.last_id() + 1
+            tx.drains.open(drain_id, waiting[0].day, origin=Origin.LIVE)
+            taken = tx.segments.take(
+                waiting[0].day, drain_id, at_most_bytes=self.settings.drain_max_bytes
+            )
+            tx.drains.measure(
+                drain_id,
+                segments=len(taken),
+                messages=sum(segment.messages for segment in taken),
+                size=sum(segment.bytes for segment in taken),
+            )
+            drain = tx.drains.find(drain_id)
+            tx.commit()
+        crash_point("open.after")
+        return drain
+
+    def _decided(self, drain: Drain) -> Seal:
+        with self.gateway.transaction() as tx:
+            attempt = tx.drains.attempt(drain.drain_id)
+            segments = tx.segments.of_drain(drain.drain_id)
+            tx.commit()
+        paths = [self.landing.path(segment.segment_id, segment.day) for segment in segments]
+        crash_point("decide.before")
+        with self._forgiving(drain):
+            seal = self._decide(drain, paths, attempt=attempt)
+        crash_point("decide.after")
+        return seal
+
+    def _seal(self, drain: Drain, seal: Seal) -> None:
+        integrity = integrity_of(seal, received=_received(drain, seal))
+        if integrity.breaches:
+            self._hold(drain, integrity)
+        crash_point("seal.before")
+        with self.gateway.transaction() as tx:
+            tx.drains.seal(drain.drain_id, encode_seal(seal))
+            tx.commit()
+        crash_point("seal.after")
+
+    def _decide(self, drain: Drain, paths: list[Path], *, attempt: int) -> Seal:
+        plan = plan_drain(self.gateway, paths, auto_register=self.settings.auto_register)
+        template = WorkOrder(
+            number=0,
+            drain_id=drain.drain_id,
+            attempt=attempt,
+            build=LOADED_BUILD,
+            segments=[str(path) for path in paths],
+            warehouse=str(self.warehouse.root),
+            payload_max_bytes=self.settings.payload_max_bytes,
+            batch_max_rows=self.settings.batch_max_rows,
+            served_instances=self.settings.served_instances,
+            devices=[],
+            poison=poison(),
+        )
+        tasks = self.settings.cores
+        decider = Decider(self.session(), self.warehouse, template, tasks=tasks)
+        decide = decider.decide if attempt <= PATIENT_ATTEMPTS else decider.decide_one_by_one
+        return make_seal(decide(plan.devices), plan)
+
+    @contextmanager
+    def _forgiving(self, drain: Drain) -> Iterator[None]:
+        """Do not count an attempt that failed for no fault of the drain's messages."""
+        try:
+            yield
+        except DrainInterrupted as error:
+            with self.gateway.transaction() as tx:
+                tx.drains.forgive_attempt(drain.drain_id, note=str(error))
+                tx.commit()
+            raise
+        except PySparkException as error:
+            reason = f"Spark failed: {_gist(error)}"
+            with self.gateway.transaction() as tx:
+                tx.drains.note(drain.drain_id, reason)
+                tx.commit()
+            raise DrainInterrupted(
+                f"drain {drain.drain_id} could not be decided and will be tried again. {reason}"
+            ) from error
+
+    def _hold(self, drain: Drain, integrity: IntegrityReport) -> None:
+        note = "; ".join(integrity.breaches)
+        with self.gateway.transaction() as tx:
+            tx.drains.hold(drain.drain_id, note)
+            tx.commit()
+        raise DrainHeld(_held_sentence(drain.drain_id, note))
+
+    def _commit_and_close(self, drain: Drain) -> DrainReport:
+        with self.gateway.transaction() as tx:
+            seal = decode_seal(tx.drains.sealed_body(drain.drain_id))
+        versions = {}
+        for table, files in sorted(by_table(seal.files).items()):
+            crash_point("commit.before")
+            with self.gateway.lock(f"table {table}"):
+                versions[table] = self.warehouse.add(table, drain.drain_id, files)
+            crash_point("commit.after")
+        crash_point("close.before")
+        with self.gateway.transaction() as tx:
+            close_drain(tx, drain, seal, served_instances=self.settings.served_instances)
+            closed = tx.drains.find(drain.drain_id)
+            tx.commit()
+        crash_point("close.after")
+        integrity = integrity_of(seal, received=_received(drain, seal))
+        return DrainReport(closed or drain, seal, integrity, versions)
+
+
+def _received(drain: Drain, seal: Seal) -> int:
+    """How many messages must be accounted for; a replay balances in itself."""
+    return seal.findings.messages if drain.origin == Origin.DAY else drain.messages
+
+
+def _gist(error: PySparkException) -> str:
+    """The line of a Spark error that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Exception" in line]
+    return (telling or lines or [type(error).__name__])[-1][:500]
+
+
+def _refuse_held(drain: Drain) -> None:
+    if drain.state is DrainState.HELD:
+        raise DrainHeld(_held_sentence(drain.drain_id, drain.note or ""))
+
+
+def _held_sentence(drain_id: int, note: str) -> str:
+    return (
+        f"drain {drain_id} is held, and intake with it: {note}. Nothing of it is visible. "
+        f"Look at `ilyama drains`, then `ilyama drains --release {drain_id}`."
+    )
+
+
+__all__ = ["DRAIN_LOCK", "DrainReport", "Intake", "LockTaken"]

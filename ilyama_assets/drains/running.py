@@ -1,0 +1,89 @@
+"""Runs: many drains of one day, one after another, summed up."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import date
+
+import pyarrow as pa
+
+from ilyama_assets.drains.protocol import DrainReport, Intake
+
+POLL_S = 0.5
+
+
+@dataclass
+class RunReport:
+    """The sums over the drains of a run."""
+
+    drains: list[int] = field(default_factory=list)
+    messages: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
+    written: Counter[str] = field(default_factory=Counter)
+    bytes_written: Counter[str] = field(default_factory=Counter)
+    bytes_received: int = 0
+    quarantined: Counter[str] = field(default_factory=Counter)
+    versions: dict[str, int] = field(default_factory=dict)
+    received: int = 0
+    accounted: int = 0
+    unbalanced: list[str] = field(default_factory=list)
+    repeated_keys: list[str] = field(default_factory=list)
+    rule_breaches: Counter[str] = field(default_factory=Counter)
+
+    def add(self, report: DrainReport) -> None:
+        """Count one more drain."""
+        self.drains.append(report.drain.drain_id)
+        self.bytes_received += report.drain.bytes
+        for file in report.seal.files:
+            self.written[file.table] += file.rows
+            self.bytes_written[file.table] += file.size
+        for encoded in report.seal.ledger:
+            self._add_ledger(encoded)
+        self.quarantined.update(report.seal.findings.quarantined)
+        self.versions |= report.versions
+        self.received += report.integrity.received
+        self.accounted += report.integrity.accounted
+        self.unbalanced += report.integrity.unbalanced
+        self.repeated_keys += report.integrity.repeated_keys
+        self.rule_breaches.update(report.integrity.rule_breaches)
+
+    def _add_ledger(self, encoded: bytes) -> None:
+        if not encoded:
+            return
+        for line in pa.ipc.open_stream(encoded).read_all().to_pylist():
+            self.messages[line["outcome"]] += line["count_all"]
+            for name in ("received", "new", "duplicate", "conflict", "rejected", "staged"):
+                self.rows[name] += line[f"rows_{name}_sum"]
+
+
+def drain_day(
+    intake: Intake,
+    day: date,
+    *,
+    idle_s: float,
+    max_s: float,
+    on_drain: Callable[[DrainReport], None] = lambda _: None,
+) -> RunReport:
+    """Take drains of a day until it has been idle for a while or the run is old enough."""
+    run = RunReport()
+    for report in _drains(intake, day, idle_s=idle_s, max_s=max_s):
+        run.add(report)
+        on_drain(report)
+    return run
+
+
+def _drains(intake: Intake, day: date, *, idle_s: float, max_s: float) -> Iterator[DrainReport]:
+    started = idle_since = time.monotonic()
+    while time.monotonic() - started < max_s:
+        report = intake.drain(day)
+        if report is not None:
+            yield report
+            idle_since = time.monotonic()
+        elif time.monotonic() - idle_since >= idle_s:
+            return
+        else:
+            time.sleep(min(POLL_S, idle_s))
+            intake.landing.register_found(intake.gateway)

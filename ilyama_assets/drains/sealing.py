@@ -1,0 +1,103 @@
+"""Seal: when a drain's integrity holds, what it will commit and close with is fixed for good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import zstandard
+
+from ilyama_assets.drains.orders import CurrentValues, DeviceDone, Findings, Products
+from ilyama_assets.drains.planning import Plan
+from ilyama_resources.delta import DataFile
+from ilyama_resources.postgres.devices import RegisteredDevice
+
+
+class Seal(msgspec.Struct):
+    """Everything that commit and close need, so that neither decides anything."""
+
+    files: list[DataFile]
+    states: list[DeviceDone]
+    current: list[CurrentValues]
+    crowded: list[tuple[str, str]]
+    ledger: list[bytes]
+    keys: dict[str, str]
+    newcomers: list[RegisteredDevice]
+    findings: Findings
+
+
+class IntegrityReport(msgspec.Struct):
+    """What the integrity checks say of a whole drain."""
+
+    received: int
+    accounted: int
+    unbalanced: list[str]
+    repeated_keys: list[str]
+    rule_breaches: dict[str, int]
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every received message and row is accounted for."""
+        return self.received == self.accounted and not self.unbalanced
+
+    @property
+    def breaches(self) -> list[str]:
+        """What does not hold, in sentences."""
+        found = []
+        if self.received != self.accounted:
+            found.append(f"{self.received} messages were received, {self.accounted} accounted for")
+        if self.unbalanced:
+            found.append(f"rows do not add up at {', '.join(self.unbalanced)}")
+        if self.repeated_keys:
+            found.append(f"row keys are not unique: {', '.join(self.repeated_keys)}")
+        found += [f"{count} rows break {rule}" for rule, count in self.rule_breaches.items()]
+        return found
+
+
+def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
+    """Join the products of all tasks."""
+    return Seal(
+        files=[file for p in products for file in p.files],
+        states=[done for p in products for done in p.done],
+        current=[values for p in products for values in p.current],
+        crowded=[lineage for p in products for lineage in p.crowded],
+        ledger=[p.ledger for p in products],
+        keys={key: kind for p in products for key, kind in p.keys.items()},
+        newcomers=plan.newcomers,
+        findings=_joined(p.findings for p in products),
+    )
+
+
+def integrity_of(seal: Seal, *, received: int) -> IntegrityReport:
+    """Judge a drain by what its tasks found."""
+    findings = seal.findings
+    return IntegrityReport(
+        received,
+        findings.messages,
+        findings.unbalanced,
+        findings.repeated_keys,
+        findings.rule_breaches,
+    )
+
+
+def _joined(findings: Iterable[Findings]) -> Findings:
+    joined = Findings()
+    for found in findings:
+        joined.messages += found.messages
+        joined.unbalanced += found.unbalanced
+        joined.repeated_keys += found.repeated_keys
+        for rule, count in found.rule_breaches.items():
+            joined.rule_breaches[rule] = joined.rule_breaches.get(rule, 0) + count
+        for reason, count in found.quarantined.items():
+            joined.quarantined[reason] = joined.quarantined.get(reason, 0) + count
+    return joined
+
+
+def encode_seal(seal: Seal) -> bytes:
+    """A seal as it is stored."""
+    return zstandard.ZstdCompressor(level=1).compress(msgspec.msgpack.encode(seal))
+
+
+def decode_seal(body: bytes) -> Seal:
+    """A seal as it was stored."""
+    return msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(body), type=Seal)

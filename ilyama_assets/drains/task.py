@@ -1,0 +1,205 @@
+"""The part of a drain that runs on Spark's workers: decide devices, write their files.
+
+Nothing it writes is visible; a task that dies, or runs twice, leaves only files that no commit
+will ever name.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ilyama_assets.drains.encoding import Encoder
+from ilyama_assets.drains.integrity import TaskIntegrity, split_by_rules
+from ilyama_assets.drains.orders import (
+    CurrentValues,
+    DeviceDone,
+    DeviceNeeds,
+    DeviceOrder,
+    Products,
+    TaskFailed,
+    WorkOrder,
+    decode_order,
+    encode,
+)
+from ilyama_assets.drains.totals import encoded_totals
+from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, TABLES
+from ilyama_protocol.intake.engine import Device, IntakeEngine
+from ilyama_protocol.intake.history import History
+from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
+from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
+from ilyama_protocol.limits import Limits
+from ilyama_resources.build import LOADED_BUILD
+from ilyama_resources.delta import PARTITION, DataFile, write_data_file
+from ilyama_resources.faults import swallow
+from ilyama_resources.landing import read_messages
+
+RELEASE_ROWS = 50_000
+"""Decided rows are encoded in portions, so that a large drain fits a small worker."""
+
+PRODUCTS_SCHEMA = pa.schema([("products", pa.binary())])
+PRODUCTS_DDL = "products binary"
+STALE_BUILD = "the worker runs another build of the platform"
+
+
+def decide_orders(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Carry out the work orders of a partition (for `mapInArrow`)."""
+    for batch in batches:
+        for body in batch.column("body"):
+            products = carry_out(decode_order(body.as_py()))
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([encode(products)], pa.binary())], schema=PRODUCTS_SCHEMA
+            )
+
+
+def carry_out(order: WorkOrder) -> Products:
+    """Decide the devices of one order and write their files."""
+    if order.build != LOADED_BUILD:
+        return Products(failure=TaskFailed(STALE_BUILD))
+    try:
+        return _Task(order).run()
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
+            return Products(failure=TaskFailed(f"the disk does not take more: {error.strerror}"))
+        raise
+
+
+@dataclass
+class _Decided:
+    """What one device gives, kept apart until it is sure to count."""
+
+    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
+
+    def add(self, tables: dict[str, pa.Table]) -> None:
+        for name, table in tables.items():
+            self.tables.setdefault(name, []).append(table)
+
+
+class _Task:
+    def __init__(self, order: WorkOrder) -> None:
+        self._order = order
+        self._encoder = Encoder(order.drain_id, Origin.LIVE)
+        self._limits = Limits(order.payload_max_bytes, order.batch_max_rows)
+        self._decided = _Decided()
+        self._products = Products()
+
+    def run(self) -> Products:
+        messages = _messages_by_topic(self._order)
+        for device in self._order.devices:
+            self._decide(device, _in_arrival_order(messages, device))
+        integrity = TaskIntegrity()
+        for name, parts in self._decided.tables.items():
+            self._decided.tables[name] = [pa.concat_tables(parts).unify_dictionaries()]
+        self._decided.tables = split_by_rules(self._decided.tables, integrity)
+        integrity.inspect(self._decided.tables)
+        self._products.findings = integrity.findings
+        self._products.ledger = encoded_totals(self._decided.tables.get(BATCH_LEDGER.name, []))
+        order = self._order
+        stem = f"drain-{order.drain_id:08}-{order.attempt}-{order.number:03}-{uuid4().hex}"
+        files = write_tables(Path(order.warehouse), self._decided.tables, stem=stem)
+        self._products.files = list(files)
+        return self._products
+
+    def _decide(self, order: DeviceOrder, messages: list[Message]) -> None:
+        state = decode_state(order.state.encode()) if order.state else DeviceState()
+        engine = IntakeEngine(
+            Device(order.device_id, order.firmware_version),
+            state,
+            history=_history(order),
+            limits=self._limits,
+            inspect=self._inspect,
+        )
+        decided = _Decided()
+        for message in messages:
+            if order.stage_with is None:
+                engine.decide(message)
+            else:
+                engine.stage(message, order.stage_with)
+            if engine.needs:
+                decided.tables.clear()
+                engine.release()
+            elif sum(len(rows.rows) for rows in engine.outcomes.accepted) > RELEASE_ROWS:
+                decided.add(self._encoder.encode(engine.release()))
+        if engine.needs:
+            self._products.needs.append(DeviceNeeds(order.device_id, engine.needs))
+        else:
+            decided.add(self._encoder.encode(engine.release()))
+            self._keep(order, engine, decided, messages)
+
+    def _inspect(self, message: Message) -> None:
+        swallow(message.payload, poison=self._order.poison)
+
+    def _keep(
+        self,
+        order: DeviceOrder,
+        engine: IntakeEngine,
+        decided: _Decided,
+        messages: list[Message],
+    ) -> None:
+        if engine.conflicts:
+            last = engine.state.next_received_at or messages[-1].landed_at
+            conflicts = self._encoder.conflicts(
+                engine.conflicts, device_id=order.device_id, received_at=last
+            )
+            decided.add({KEY_CONFLICTS.name: conflicts})
+        for name, parts in decided.tables.items():
+            self._decided.tables.setdefault(name, []).extend(parts)
+        if order.device_id is None:
+            return
+        done = DeviceDone(order.device_id, encode_state(engine.state).decode())
+        self._products.done.append(done)
+        self._keep_current(order.device_id, engine)
+
+    def _keep_current(self, device_id: str, engine: IntakeEngine) -> None:
+        self._products.keys.update((key, kind.value) for key, kind in engine.keys.items())
+        instances: dict[str, set[str]] = {}
+        for (_, instance), value in engine.current.items():
+            instances.setdefault(value.source_table, set()).add(instance)
+        most = self._order.served_instances
+        crowded = {table for table, found in instances.items() if len(found) > most}
+        self._products.crowded += [(device_id, table) for table in crowded]
+        values: dict[str, dict[str, CurrentValue]] = {}
+        for (key, instance), value in engine.current.items():
+            if value.source_table not in crowded:
+                values.setdefault(key, {})[instance] = value
+        if values:
+            self._products.current.append(CurrentValues(device_id, values))
+
+
+def write_tables(
+    warehouse: Path, tables: Mapping[str, list[pa.Table]], *, stem: str
+) -> Iterator[DataFile]:
+    """Write rows into their tables' directories: one file for each table and day."""
+    for name, parts in tables.items():
+        rows = pa.concat_tables(parts).unify_dictionaries()
+        for day in pc.unique(rows[PARTITION]).to_pylist():
+            chosen = rows.filter(pc.equal(rows[PARTITION], day)).drop_columns([PARTITION])
+            yield write_data_file(warehouse / name, TABLES[name], chosen, day=day, name=stem)
+
+
+def _messages_by_topic(order: WorkOrder) -> dict[str, list[Message]]:
+    topics = frozenset(topic for device in order.devices for topic in device.topics)
+    found: dict[str, list[Message]] = {}
+    for path in order.segments:
+        for message in read_messages(Path(path), topics=topics):
+            found.setdefault(message.topic, []).append(message)
+    return found
+
+
+def _in_arrival_order(messages: dict[str, list[Message]], device: DeviceOrder) -> list[Message]:
+    mine = [message for topic in device.topics for message in messages.pop(topic, ())]
+    mine.sort(key=lambda message: (message.landed_at, message.segment_id, message.position))
+    return mine
+
+
+def _history(order: DeviceOrder) -> History | None:
+    found = order.history
+    if found is None:
+        return None
+    return History.of(stored=found.stored, newest=found.newest, payloads=found.payloads)

@@ -1,0 +1,145 @@
+"""The intake assets: one pass over what landed writes them all."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from dagster import (
+    AssetCheckResult,
+    AssetExecutionContext,
+    AssetSpec,
+    Config,
+    MaterializeResult,
+    multi_asset,
+)
+
+from ilyama_assets.catalog import table_spec
+from ilyama_assets.checks.intake import INTAKE_CHECKS, intake_check_results
+from ilyama_assets.drains.protocol import Intake
+from ilyama_assets.drains.running import RunReport, drain_day
+from ilyama_assets.partitions import ARRIVAL_DAYS
+from ilyama_assets.plots import intake_plot
+from ilyama_assets.sources import SOURCE_KEYS
+from ilyama_assets.tables import (
+    BATCH_LEDGER,
+    INTAKE_TABLES,
+    KEY_CONFLICTS,
+    METRIC_DATAPOINT,
+    QUARANTINED_DATAPOINTS,
+    RAW_BATCHES,
+    REJECTED_BATCHES,
+    ROW_CHANGES,
+    STAGED_ROWS,
+    STATE_DATAPOINT,
+)
+from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.resource import Records
+from ilyama_resources.settings import load_settings
+from ilyama_resources.spark import Spark
+
+INTAKE_SPECS: list[AssetSpec] = [
+    table_spec(RAW_BATCHES, group="intake", deps=SOURCE_KEYS),
+    table_spec(REJECTED_BATCHES, group="intake", deps=[RAW_BATCHES.name]),
+    table_spec(BATCH_LEDGER, group="intake", deps=[RAW_BATCHES.name]),
+    table_spec(KEY_CONFLICTS, group="intake", deps=[RAW_BATCHES.name]),
+    table_spec(ROW_CHANGES, group="edge", deps=[RAW_BATCHES.name]),
+    table_spec(STAGED_ROWS, group="edge", deps=[RAW_BATCHES.name]),
+    table_spec(METRIC_DATAPOINT, group="datapoints", deps=[ROW_CHANGES.name]),
+    table_spec(STATE_DATAPOINT, group="datapoints", deps=[ROW_CHANGES.name]),
+    table_spec(QUARANTINED_DATAPOINTS, group="datapoints", deps=[ROW_CHANGES.name]),
+]
+
+
+class IntakeConfig(Config):
+    """How a run takes drains; the defaults are those of a run started by hand."""
+
+    idle_s: float | None = None
+    max_s: float | None = None
+    replay_when_idle: bool = True
+
+
+@multi_asset(
+    name="intake",
+    specs=INTAKE_SPECS,
+    check_specs=INTAKE_CHECKS,
+    partitions_def=ARRIVAL_DAYS,
+)
+def intake(
+    context: AssetExecutionContext,
+    config: IntakeConfig,
+    records: Records,
+    spark: Spark,
+    lake: DeltaLake,
+) -> Iterator[MaterializeResult[Any] | AssetCheckResult]:
+    """Drain what landed on a day; when nothing waits, replay the day."""
+    parts = intake_parts(records, spark, lake)
+    run = take_in(parts, date.fromisoformat(context.partition_key), config)
+    context.log.info(f"drains {run.drains or 'none'}: {dict(run.messages)}")
+    yield from _materializations(run, parts)
+    yield from intake_check_results(run)
+
+
+def intake_parts(records: Records, spark: Spark, lake: DeltaLake) -> Intake:
+    """The parts of a drain, from the resources of a run."""
+    parts = Intake(
+        settings=load_settings(),
+        gateway=records.gateway,
+        landing=lake.landing,
+        warehouse=lake.warehouse,
+        session=lambda: spark.spark_session,
+    )
+    parts.prepare()
+    return parts
+
+
+def take_in(parts: Intake, day: date, config: IntakeConfig) -> RunReport:
+    """Drain a day, or replay it when nothing of it waits and that was asked for."""
+    settings = parts.settings
+    with parts.alone():
+        if config.replay_when_idle and not parts.waits(day):
+            run = RunReport()
+            run.add(parts.replay(day))
+            return run
+        return drain_day(
+            parts,
+            day,
+            idle_s=settings.run_idle_s if config.idle_s is None else config.idle_s,
+            max_s=settings.run_max_s if config.max_s is None else config.max_s,
+        )
+
+
+def _materializations(run: RunReport, parts: Intake) -> Iterator[MaterializeResult[Any]]:
+    now = datetime.now(UTC)
+    with parts.gateway.transaction() as tx:
+        plot = intake_plot(tx.ledger.hourly(now - timedelta(days=1)), until=now)
+    for contract in INTAKE_TABLES:
+        metadata = _metadata(run, parts, contract.name)
+        if contract.name in (RAW_BATCHES.name, BATCH_LEDGER.name):
+            metadata["intake over the last day"] = plot
+        yield MaterializeResult(asset_key=contract.name, metadata=metadata)
+
+
+def _metadata(run: RunReport, parts: Intake, table: str) -> dict[str, Any]:
+    return {
+        "dagster/row_count": run.written[table],
+        "dagster/uri": str(parts.warehouse.location(table)),
+        "messages received": run.received,
+        "messages by outcome": dict(run.messages),
+        "rows received": run.rows["received"],
+        "rows new": run.rows["new"],
+        "rows duplicate": run.rows["duplicate"],
+        "rows in conflict": run.rows["conflict"],
+        "rows rejected": run.rows["rejected"],
+        "rows staged": run.rows["staged"],
+        "rows written": run.written[table],
+        "bytes received": run.bytes_received,
+        "bytes written": run.bytes_written[table],
+        "Delta version": parts.warehouse.version(table),
+        "drains": _span(run.drains),
+    }
+
+
+def _span(drains: list[int]) -> str:
+    if not drains:
+        return "none"
+    return f"{drains[0]}" if len(drains) == 1 else f"{drains[0]} to {drains[-1]}"

@@ -1,0 +1,44 @@
+"""Jobs: which assets and checks one run works on."""
+
+from __future__ import annotations
+
+from dagster import AssetSelection, define_asset_job, in_process_executor
+
+from ilyama_assets.checks.intake import INTAKE_CHECKS
+from ilyama_assets.compaction import compaction
+from ilyama_assets.partitions import ARRIVAL_DAYS
+from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES
+
+_INTAKE = AssetSelection.assets(*(contract.name for contract in INTAKE_TABLES))
+_ON_WRITE = AssetSelection.checks(*(spec.key for spec in INTAKE_CHECKS))
+
+intake_job = define_asset_job(
+    "intake_job",
+    selection=_INTAKE.without_checks() | _ON_WRITE,
+    partitions_def=ARRIVAL_DAYS,
+    executor_def=in_process_executor,
+    description="Drain what landed on a day; started by hand with nothing waiting, replay it.",
+)
+
+serving_job = define_asset_job(
+    "serving_job",
+    selection=AssetSelection.assets(CURRENT_VALUE.name),
+    executor_def=in_process_executor,
+    description="Bring the Delta form of current values up to the newest drain, and check it.",
+)
+
+verification_job = define_asset_job(
+    "verification_job",
+    selection=AssetSelection.checks_for_assets(*(c.name for c in INTAKE_TABLES)) - _ON_WRITE,
+    executor_def=in_process_executor,
+    description="Verify what the intake tables promise on every row they hold.",
+)
+
+compaction_job = define_asset_job(
+    "compaction_job",
+    selection=AssetSelection.assets(compaction),
+    executor_def=in_process_executor,
+    description="Rewrite the small files of each day into few.",
+)
+
+JOBS = [intake_job, serving_job, verification_job, compaction_job]

@@ -1,0 +1,47 @@
+"""What comes from outside, so that the lineage graph starts at the device."""
+
+from __future__ import annotations
+
+from dagster import AssetKey, AssetSpec
+
+from ilyama_assets.catalog import OWNERS
+
+ROW_TOPIC = AssetKey(["mqtt", "sync_rows_batch"])
+OTHER_TOPICS = AssetKey(["mqtt", "other_inbound_topics"])
+IMPORTS = AssetKey(["cloudevents", "imports"])
+DEVICE_REGISTRY = AssetKey(["postgres", "device"])
+
+SOURCES = [
+    AssetSpec(
+        ROW_TOPIC,
+        description="Row batches that devices publish on `{slug}/{device}/sync/rows/batch`.",
+        group_name="sources",
+        kinds={"mqtt"},
+        owners=OWNERS,
+    ),
+    AssetSpec(
+        OTHER_TOPICS,
+        description=(
+            "Telemetry, schema observations, acknowledgements and requests under "
+            "`{slug}/{device}/sync/`, and everything devices send under `devices/`."
+        ),
+        group_name="sources",
+        kinds={"mqtt"},
+        owners=OWNERS,
+    ),
+    AssetSpec(
+        IMPORTS,
+        description="Captured traffic as CloudEvents in JSON lines, landed by `ilyama import`.",
+        group_name="sources",
+        kinds={"json"},
+        owners=OWNERS,
+    ),
+    AssetSpec(
+        DEVICE_REGISTRY,
+        description="The registry that maps a topic root to a device.",
+        group_name="sources",
+        kinds={"postgres"},
+        owners=OWNERS,
+    ),
+]
+SOURCE_KEYS = [spec.key for spec in SOURCES]

@@ -1,0 +1,1 @@
+"""Transforms: DataFrame in, DataFrame out, each named after its result."""

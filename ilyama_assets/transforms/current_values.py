@@ -1,0 +1,87 @@
+"""Current values from datapoints."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
+from ilyama_resources.delta import Warehouse
+from ilyama_resources.postgres.derived_runs import DerivedRun
+
+IDENTITY = ("owner_kind", "owner_id", "key", "instance", "provenance")
+_POINT_COLUMNS = (
+    *IDENTITY,
+    "kind",
+    "value_double",
+    "value_text",
+    "ts",
+    "source",
+    "datapoint_id",
+    "late",
+)
+
+
+def datapoints_of_drains(session: SparkSession, warehouse: Warehouse, run: DerivedRun) -> DataFrame:
+    """The metrics and states that the drains of a run wrote."""
+    points = all_datapoints(session, warehouse)
+    return points.where(F.col("drain_id").between(run.from_drain, run.to_drain))
+
+
+def all_datapoints(session: SparkSession, warehouse: Warehouse) -> DataFrame:
+    """Metrics and states in one shape."""
+    metrics = _read(session, warehouse, METRIC_DATAPOINT.name).select(
+        *_common("metric"),
+        F.col("value").alias("value_double"),
+        F.lit(None).cast("string").alias("value_text"),
+    )
+    states = _read(session, warehouse, STATE_DATAPOINT.name).select(
+        *_common("state"),
+        F.lit(None).cast("double").alias("value_double"),
+        F.col("value").alias("value_text"),
+    )
+    return metrics.unionByName(states)
+
+
+def newest_per_key(points: DataFrame, *, stale_after_h: float = 24) -> DataFrame:
+    """The newest value of each key that was not late when it came."""
+    order = F.struct("ts", "revision", F.when(F.col("kind") == "metric", 1).otherwise(0))
+    value = F.struct("kind", "value_double", "value_text", "ts", "source", "datapoint_id")
+    newest = (
+        points.where(~F.col("late"))
+        .groupBy(*IDENTITY)
+        .agg(F.max_by(value, order).alias("newest"))
+        .select(*IDENTITY, "newest.*")
+    )
+    explained = newest.select(
+        "*",
+        F.lit("latest").alias("policy"),
+        _contributors().alias("contributors"),
+        _freshness(stale_after_h).alias("state"),
+        F.current_timestamp().alias("updated_at"),
+    )
+    return explained.select(*CURRENT_VALUE.schema.names)
+
+
+def _common(kind: str) -> list[Column]:
+    named = ("ts", "source", "datapoint_id", "late", "revision", "drain_id")
+    return [*map(F.col, IDENTITY), F.lit(kind).alias("kind"), *map(F.col, named)]
+
+
+def _contributors() -> Column:
+    return F.concat(
+        F.lit('[{"source":"'),
+        F.col("source"),
+        F.lit('","datapoint_id":"'),
+        F.col("datapoint_id"),
+        F.lit('"}]'),
+    )
+
+
+def _freshness(stale_after_h: float) -> Column:
+    is_stale = F.col("ts") < F.current_timestamp() - F.make_dt_interval(hours=F.lit(stale_after_h))
+    return F.when(is_stale, "stale").otherwise("fresh")
+
+
+def _read(session: SparkSession, warehouse: Warehouse, table: str) -> DataFrame:
+    return session.read.format("delta").load(str(warehouse.location(table)))

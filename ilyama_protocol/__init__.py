@@ -1,0 +1,4 @@
+"""The wire contract between devices and the platform.
+
+Pure Python: nothing in this package performs I/O, reads a clock or imports Spark or Dagster.
+"""

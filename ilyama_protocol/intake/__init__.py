@@ -1,0 +1,5 @@
+"""From the messages of a device to decisions.
+
+`engine` decides, `dedup` tells new rows from known ones, `datapoints` types their values, `state`
+is what outlives the drain, `history` what had to be looked up, `outcomes` what is written down.
+"""

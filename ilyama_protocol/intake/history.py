@@ -1,0 +1,99 @@
+"""What the engine must look up before it can decide, and what it was told.
+
+A row above its lineage's watermark in the device's newest epoch needs no history at all. Any other
+row may repeat, or be older than, something stored before this drain. The engine then says which
+rows it has to know about, Spark looks them up, and the device is decided again with the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.messages import RowBatch
+
+
+class RowKey(NamedTuple):
+    """The dedup key of a row change within its device."""
+
+    source_table: str
+    journal_epoch: str
+    source_pk_hash: str
+    commit_seq: int
+
+
+class StoredRow(NamedTuple):
+    """A row change stored by an earlier drain."""
+
+    key: RowKey
+    op: str
+    row: str | None
+
+
+class NewestChange(NamedTuple):
+    """The highest stored commit_seq of a primary key in one epoch."""
+
+    source_table: str
+    source_pk_hash: str
+    journal_epoch: str
+    commit_seq: int
+
+
+class KnownPayload(NamedTuple):
+    """A row batch that was stored before, byte for byte, and in which no row conflicted."""
+
+    payload_sha256: str
+    source_table: str
+    batch_id: str
+    rows: int
+
+
+class BatchNeed(msgspec.Struct, frozen=True):
+    """The keys of one batch that may meet stored rows."""
+
+    payload_sha256: str
+    source_table: str
+    journal_epoch: str
+    pk_hashes: list[str]
+    commit_seqs: list[int]
+
+
+class History(msgspec.Struct):
+    """What earlier drains stored of the keys that were asked for."""
+
+    stored: dict[RowKey, StoredRow] = {}
+    newest: dict[tuple[str, str], list[NewestChange]] = {}
+    payloads: dict[str, KnownPayload] = {}
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        stored: Iterable[StoredRow] = (),
+        newest: Iterable[NewestChange] = (),
+        payloads: Iterable[KnownPayload] = (),
+    ) -> History:
+        """Index looked-up rows by their keys."""
+        by_pk: dict[tuple[str, str], list[NewestChange]] = {}
+        for change in newest:
+            by_pk.setdefault((change.source_table, change.source_pk_hash), []).append(change)
+        return cls(
+            stored={row.key: row for row in stored},
+            newest=by_pk,
+            payloads={payload.payload_sha256: payload for payload in payloads},
+        )
+
+
+def may_meet_stored_rows(before: DeviceState, batch: RowBatch) -> bool:
+    """Whether rows of the batch may repeat, or be older than, rows of earlier drains."""
+    lineage = before.lineages.get(batch.source_table)
+    if lineage is None or batch.journal_epoch not in before.epochs:
+        return False
+    watermark = lineage.watermarks.get(batch.journal_epoch)
+    if watermark is not None and batch.first_commit_seq <= watermark:
+        return True
+    rank = before.epochs[batch.journal_epoch]
+    return any(before.epochs[epoch] > rank for epoch in lineage.watermarks)

@@ -1,0 +1,129 @@
+"""What a drain says of each message: the lines that become rows of the intake tables."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from hashlib import sha256
+from uuid import UUID
+
+import msgspec
+
+from ilyama_protocol.intake.datapoints import DatapointKind, Points
+from ilyama_protocol.messages import RowBatch
+from ilyama_protocol.rejections import Rejection
+from ilyama_protocol.topics import Address, MessageKind
+
+
+class Outcome(StrEnum):
+    """What became of a message."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    REJECTED = "rejected"
+    STAGED = "staged"
+    KEPT = "kept"
+
+
+class Origin(StrEnum):
+    """Why a message was decided; only live ones count as received."""
+
+    LIVE = "live"
+    DAY = "day"
+
+
+class Message(msgspec.Struct, frozen=True):
+    """A landed message, in the words of its segment."""
+
+    segment_id: str
+    position: int
+    topic: str
+    payload: bytes
+    landed_at: int
+    qos: int = 1
+    user_properties: dict[str, str] = {}
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """A message with the device it comes from and its place on that device's clock."""
+
+    message: Message
+    address: Address
+    device_id: str | None
+    received_at: int
+    payload_sha256: str
+    firmware_version: str
+
+
+class LedgerLine(msgspec.Struct, frozen=True):
+    """The account of one message."""
+
+    arrival: Arrival
+    kind: MessageKind | None
+    outcome: Outcome
+    source_table: str | None = None
+    batch_id: str | None = None
+    code: str | None = None
+    rows_received: int = 0
+    rows_new: int = 0
+    rows_duplicate: int = 0
+    rows_conflict: int = 0
+    rows_below_floor: int = 0
+    rows_rejected: int = 0
+    rows_staged: int = 0
+
+
+class RejectedMessage(msgspec.Struct, frozen=True):
+    """A message that broke a rule, with the rule."""
+
+    arrival: Arrival
+    rejection: Rejection
+
+    @property
+    def rejection_id(self) -> str:
+        """The rejection's name: a UUIDv8 of the message's place, the same in every replay."""
+        place = f"{self.arrival.message.segment_id}/{self.arrival.message.position}"
+        number = int.from_bytes(sha256(place.encode()).digest()[:16])
+        number = number & ~(0xF << 76) | 0x8 << 76
+        return str(UUID(int=number & ~(0b11 << 62) | 0b10 << 62))
+
+
+class StagedMessage(msgspec.Struct, frozen=True):
+    """A message that could not be decided, with the reason."""
+
+    arrival: Arrival
+    reason: str
+    error: str
+    source_table: str | None
+
+
+class AcceptedRows(msgspec.Struct, frozen=True):
+    """The rows that one batch adds, with their datapoints."""
+
+    arrival: Arrival
+    batch: RowBatch
+    rows: list[int]
+    late: set[int]
+    pk_hashes: list[str]
+    instances: list[str]
+    points: list[Points]
+    series: list[list[int]]
+
+
+class CurrentValue(msgspec.Struct, frozen=True):
+    """The newest datapoint of a key at an instance that this drain has seen."""
+
+    kind: DatapointKind
+    value: float | str | None
+    ts: int
+    series: int
+    source_table: str
+
+
+class Outcomes(msgspec.Struct):
+    """What was decided of some messages of one device."""
+
+    arrivals: list[Arrival] = []
+    ledger: list[LedgerLine] = []
+    rejected: list[RejectedMessage] = []
+    staged: list[StagedMessage] = []
+    accepted: list[AcceptedRows] = []

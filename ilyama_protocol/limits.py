@@ -1,0 +1,19 @@
+"""Limits of the wire contract; every one is a setting with the default given here."""
+
+from dataclasses import dataclass
+
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
+MAX_DEPTH = 32
+MAX_TABLE_NAME = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a deployment may change about the size of a message."""
+
+    payload_max_bytes: int = 512 * 1024
+    batch_max_rows: int = 4_096
+
+
+DEFAULT_LIMITS = Limits()

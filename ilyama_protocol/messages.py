@@ -1,0 +1,103 @@
+"""Messages that passed validation, typed and frozen."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from ilyama_protocol.canonical import canonical_hash
+from ilyama_protocol.fingerprint import SchemaColumn
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+
+class RequestKind(StrEnum):
+    """What a device asks for on the bulk path."""
+
+    URL_REQUEST = "url_request"
+    FINALIZE = "finalize"
+
+
+class SegmentKind(StrEnum):
+    """What an uploaded object is."""
+
+    BOOTSTRAP_SNAPSHOT = "bootstrap_snapshot"
+    PAYLOAD_SPILL = "payload_spill"
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """A batch of row changes, column by column.
+
+    `pk_text` and `row_text` hold the JSON text exactly as the device sent it; the `row_text`
+    and `row` of a delete are None. Ids are in lower case.
+    """
+
+    batch_id: str
+    journal_epoch: str
+    source_table: str
+    schema_hash: str
+    first_commit_seq: int
+    last_commit_seq: int
+    schema_columns: tuple[SchemaColumn, ...] | None
+    commit_seq: list[int]
+    op: list[str]
+    pk_text: list[str]
+    row_text: list[str | None]
+    pk: list[dict[str, Scalar]]
+    row: list[dict[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryBatch:
+    """A batch of telemetry rows, column by column; times are microseconds since 1970 in UTC."""
+
+    batch_id: str
+    batch_seq: int
+    source_table: str
+    schema_hash: str
+    cursor_start_us: int
+    cursor_end_us: int
+    schema_columns: tuple[SchemaColumn, ...] | None
+    ts_us: list[int]
+    row_id: list[str | None]
+    fields_text: list[str]
+    fields: list[dict[str, Scalar]]
+    document: dict[str, Any] = field(repr=False)
+
+    def content_hash(self) -> str:
+        """Return the hash of everything but `batch_id`: what makes two batches the same."""
+        content = {name: value for name, value in self.document.items() if name != "batch_id"}
+        return canonical_hash(content)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A schema that a device saw; advisory.
+
+    `schema_columns` is None when none were sent or they do not hash to `schema_hash`.
+    """
+
+    source_table: str
+    schema_hash: str
+    observed_at_us: int
+    schema_columns: tuple[SchemaColumn, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """A device's receipt for a control."""
+
+    control_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRequest:
+    """A device's request on the bulk path; a finalize names its upload."""
+
+    request_kind: RequestKind
+    source_table: str
+    batch_id: str | None
+    segment_kind: SegmentKind | None
+
+
+Message: TypeAlias = RowBatch | TelemetryBatch | Observation | Acknowledgement | IngestRequest

@@ -1,0 +1,76 @@
+"""Topics: which device a message comes from, and what kind of message it is."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class MessageKind(StrEnum):
+    """What an inbound topic carries."""
+
+    ROWS = "rows"
+    TELEMETRY = "telemetry"
+    OBSERVE = "observe"
+    ACK = "ack"
+    REQUEST = "request"
+    DEVICE = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A topic taken apart.
+
+    Attributes:
+        topic: The topic as it was published.
+        kind: What it carries, or None when it is not an inbound topic.
+        topic_slug: First level of the device's root, or None when the root is not a legal one.
+        device_name: Second level of the device's root, or None likewise.
+    """
+
+    topic: str
+    kind: MessageKind | None
+    topic_slug: str | None
+    device_name: str | None
+
+
+DEVICES_ROOT = "devices"
+RESERVED_SLUGS = frozenset({DEVICES_ROOT, "cdc"})
+FORBIDDEN_CHARACTERS = frozenset("+#\0")
+
+SYNC_PATHS = {
+    "sync/rows/batch": MessageKind.ROWS,
+    "sync/telemetry/batch": MessageKind.TELEMETRY,
+    "sync/schema/observe": MessageKind.OBSERVE,
+    "sync/ingest/ack": MessageKind.ACK,
+    "sync/ingest/request": MessageKind.REQUEST,
+}
+CONFIG_STATUS_TYPES = ("operation", "ultrasonic", "network", "location", "firmware", "mqtt")
+DEVICE_PATHS = frozenset({"telemetry", *(f"config/status/{name}" for name in CONFIG_STATUS_TYPES)})
+
+
+def kind_of(relative_path: str) -> MessageKind | None:
+    """Return what the part of a topic after `{topic_slug}/{device_name}/` carries."""
+    return SYNC_PATHS.get(relative_path)
+
+
+def parse_topic(topic: str) -> Address:
+    """Take a topic apart; what is not an inbound topic has no kind."""
+    if not FORBIDDEN_CHARACTERS.isdisjoint(topic):
+        return Address(topic, None, None, None)
+    slug, _, below_slug = topic.partition("/")
+    device_name, _, relative_path = below_slug.partition("/")
+    if slug == DEVICES_ROOT:
+        return _under_devices(topic, device_name, relative_path)
+    if _is_legal_root(slug, device_name) and relative_path.split("/", 1)[0] == "sync":
+        return Address(topic, kind_of(relative_path), slug, device_name)
+    return Address(topic, None, None, None)
+
+
+def _under_devices(topic: str, device_id: str, relative_path: str) -> Address:
+    if not device_id or not relative_path:
+        return Address(topic, None, None, None)
+    kind = MessageKind.DEVICE if relative_path in DEVICE_PATHS else None
+    return Address(topic, kind, "", device_id)
+
+
+def _is_legal_root(slug: str, device_name: str) -> bool:
+    return bool(device_name) and slug not in RESERVED_SLUGS and not slug.startswith("$")

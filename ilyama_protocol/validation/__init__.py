@@ -1,0 +1,50 @@
+"""Validation: one order of checks, and one code for a message that fails any.
+
+Two lanes give one answer. The exact lane is the rule table, in the order that the protocol
+prescribes. The fast lane can only accept: what it cannot prove valid goes to the exact lane.
+"""
+
+from typing import TypeAlias
+
+from ilyama_protocol.limits import DEFAULT_LIMITS, Limits
+from ilyama_protocol.messages import Message
+from ilyama_protocol.rejections import Rejection
+from ilyama_protocol.topics import MessageKind
+from ilyama_protocol.validation.cases import Case
+from ilyama_protocol.validation.fast import proven_row_batch
+from ilyama_protocol.validation.results import message_of
+from ilyama_protocol.validation.rules import rejection_of
+
+Verdict: TypeAlias = Message | Rejection
+
+
+def validate(
+    kind: MessageKind | None,
+    payload: bytes,
+    *,
+    registered: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Verdict:
+    """Return the message that a payload is, or why it is refused.
+
+    Args:
+        kind: What the topic carries, None for a topic that is not an inbound one.
+        payload: The bytes as they were received.
+        registered: Whether the registry knows the device.
+        limits: The deployment's limits.
+
+    Raises:
+        ValueError: The kind is `DEVICE`, whose messages have rules of their own.
+    """
+    if kind is MessageKind.DEVICE:
+        raise ValueError("device messages are not validated by the replication protocol")
+    if kind is MessageKind.ROWS and registered:
+        proven = proven_row_batch(payload, limits)
+        if proven is not None:
+            return proven
+    return examine(Case(kind, payload, registered=registered, limits=limits))
+
+
+def examine(case: Case) -> Verdict:
+    """Judge a case by the rule table, the exact lane."""
+    return rejection_of(case) or message_of(case)

@@ -1,0 +1,35 @@
+"""TCP ports of this machine, on the loopback address only."""
+
+import socket
+from typing import Final
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+def free_port(preferred: int | None = None) -> int:
+    """Find a port nobody listens on: the preferred one if it can be had."""
+    if preferred is not None and is_free(preferred):
+        return preferred
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def accepts(port: int) -> bool:
+    """Tell whether somebody listens on `port`."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def is_free(port: int) -> bool:
+    """Tell whether a server could listen on `port`."""
+    with socket.socket() as probe:
+        # Connections of the server's last life that linger in TIME_WAIT do not hold the port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,12 @@
+"""The root of the errors whose text is a sentence for a person, shown without a traceback.
+
+PlatformError
+├── SettingsError          a setting is wrong
+├── EmbeddedServerError    an embedded server does not start
+├── GatewayUnavailable     Postgres does not answer
+└── DrainStopped           a drain could not be finished
+"""
+
+
+class PlatformError(Exception):
+    """Something a person can understand and act on."""

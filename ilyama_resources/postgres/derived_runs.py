@@ -1,0 +1,55 @@
+"""The runs of derived tables: each takes the drains since the one before."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from ilyama_resources.postgres.schema import DERIVED_RUN
+
+
+class DerivedRun(NamedTuple):
+    """One step of a derived table: the drains from..to, both included."""
+
+    asset: str
+    number: int
+    from_drain: int
+    to_drain: int
+
+
+class DerivedRuns:
+    """How far each derived table has come."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def unfinished(self, asset: str) -> DerivedRun | None:
+        """The run that was opened and not closed, if there is one."""
+        query = select(*(DERIVED_RUN.c[name] for name in DerivedRun._fields)).where(
+            DERIVED_RUN.c.asset == asset, DERIVED_RUN.c.closed_at.is_(None)
+        )
+        row = self._connection.execute(query).first()
+        return None if row is None else DerivedRun(*row)
+
+    def last(self, asset: str) -> DerivedRun:
+        """The newest closed run; number 0 when there was none."""
+        query = select(
+            func.coalesce(func.max(DERIVED_RUN.c.number), 0),
+            func.coalesce(func.max(DERIVED_RUN.c.to_drain), 0),
+        ).where(DERIVED_RUN.c.asset == asset, DERIVED_RUN.c.closed_at.is_not(None))
+        number, to_drain = self._connection.execute(query).one()
+        return DerivedRun(asset, number, 0, to_drain)
+
+    def open(self, run: DerivedRun) -> None:
+        """Begin a run."""
+        values = run._asdict() | {"opened_at": datetime.now(UTC)}
+        self._connection.execute(insert(DERIVED_RUN).values(**values))
+
+    def close(self, run: DerivedRun) -> None:
+        """Mark a run done."""
+        statement = update(DERIVED_RUN).where(
+            DERIVED_RUN.c.asset == run.asset, DERIVED_RUN.c.number == run.number
+        )
+        self._connection.execute(statement.values(closed_at=datetime.now(UTC)))

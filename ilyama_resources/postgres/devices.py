@@ -1,0 +1,80 @@
+"""The registry of devices and what is remembered of each between drains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+
+from ilyama_resources.postgres.copying import copied
+from ilyama_resources.postgres.schema import DEVICE, DEVICE_STATE
+
+Root = tuple[str, str]
+"""(topic_slug, device_name): how a device is addressed."""
+
+
+class RegisteredDevice(NamedTuple):
+    """A device as the registry knows it."""
+
+    device_id: str
+    topic_slug: str
+    device_name: str
+    firmware_version: str | None
+
+
+_FIELDS = [DEVICE.c[name] for name in RegisteredDevice._fields]
+
+
+class Devices:
+    """Devices by their topic root, and their states by id."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def at(self, roots: Iterable[Root]) -> dict[Root, RegisteredDevice]:
+        """The registered devices among the given roots."""
+        wanted = list(roots)
+        query = select(*_FIELDS).where(
+            tuple_(DEVICE.c.topic_slug, DEVICE.c.device_name).in_(wanted)
+        )
+        devices = [RegisteredDevice(*row) for row in self._connection.execute(query)]
+        return {(device.topic_slug, device.device_name): device for device in devices}
+
+    def named(self, device_ids: Iterable[str]) -> dict[str, RegisteredDevice]:
+        """The registered devices among the given ids."""
+        query = select(*_FIELDS).where(DEVICE.c.device_id.in_(list(device_ids)))
+        devices = [RegisteredDevice(*row) for row in self._connection.execute(query)]
+        return {device.device_id: device for device in devices}
+
+    def register(self, devices: Iterable[RegisteredDevice], *, auto: bool) -> None:
+        """Add devices that are not registered yet."""
+        now = datetime.now(UTC)
+        rows = [device._asdict() | {"auto": auto, "registered_at": now} for device in devices]
+        if rows:
+            self._connection.execute(insert(DEVICE).on_conflict_do_nothing(), rows)
+
+    def states(self, device_ids: Iterable[str]) -> dict[str, str]:
+        """The stored states of the given devices."""
+        query = select(DEVICE_STATE.c.device_id, DEVICE_STATE.c.state)
+        rows = self._connection.execute(query.where(DEVICE_STATE.c.device_id.in_(list(device_ids))))
+        return {device_id: state for device_id, state in rows}
+
+    def advance(self, states: Iterable[tuple[str, str]], *, drain_id: int) -> None:
+        """Store the states after a drain."""
+        rows = ((device_id, state, drain_id) for device_id, state in states)
+        incoming = copied(self._connection, DEVICE_STATE, rows)
+        statement = insert(DEVICE_STATE).from_select(
+            [column.name for column in incoming.columns], select(incoming)
+        )
+        self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=[DEVICE_STATE.c.device_id],
+                set_={
+                    "state": statement.excluded.state,
+                    "drain_id": statement.excluded.drain_id,
+                },
+            )
+        )

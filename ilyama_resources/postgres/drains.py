@@ -1,0 +1,156 @@
+"""Drains: opened, sealed, closed; at most one unfinished at a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from ilyama_resources.postgres.schema import DRAIN, DRAIN_SEAL, INTERNAL_LOG
+
+
+class DrainState(StrEnum):
+    """How far a drain has come; a held one waits for an operator."""
+
+    OPEN = "open"
+    SEALED = "sealed"
+    DONE = "done"
+    HELD = "held"
+
+
+class Drain(NamedTuple):
+    """One intake of a day's segments."""
+
+    drain_id: int
+    day: date
+    origin: str
+    state: DrainState
+    attempts: int
+    segments: int
+    messages: int
+    bytes: int
+    note: str | None
+    opened_at: datetime
+    sealed_at: datetime | None
+    closed_at: datetime | None
+
+
+_FIELDS = [DRAIN.c[name] for name in Drain._fields]
+
+
+def _drain(row: tuple[object, ...]) -> Drain:
+    drain = Drain(*row)  # type: ignore[arg-type]
+    return drain._replace(state=DrainState(drain.state))
+
+
+class Drains:
+    """The record of every drain."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def unfinished(self) -> Drain | None:
+        """The drain that was opened and not closed, if there is one."""
+        query = select(*_FIELDS).where(DRAIN.c.state != DrainState.DONE)
+        row = self._connection.execute(query.order_by(DRAIN.c.drain_id)).first()
+        return None if row is None else _drain(tuple(row))
+
+    def last_id(self) -> int:
+        """The highest id that was ever given."""
+        return self._connection.scalar(select(func.coalesce(func.max(DRAIN.c.drain_id), 0))) or 0
+
+    def last_done_id(self) -> int:
+        """The highest drain that is closed."""
+        query = select(func.coalesce(func.max(DRAIN.c.drain_id), 0))
+        return self._connection.scalar(query.where(DRAIN.c.state == DrainState.DONE)) or 0
+
+    def open(self, drain_id: int, day: date, *, origin: str) -> None:
+        """Begin a drain."""
+        self._connection.execute(
+            insert(DRAIN).values(
+                drain_id=drain_id,
+                day=day,
+                origin=origin,
+                state=DrainState.OPEN,
+                attempts=0,
+                segments=0,
+                messages=0,
+                bytes=0,
+                opened_at=datetime.now(UTC),
+            )
+        )
+
+    def measure(self, drain_id: int, *, segments: int, messages: int, size: int) -> None:
+        """Note what a drain took."""
+        self._update(drain_id, segments=segments, messages=messages, bytes=size)
+
+    def attempt(self, drain_id: int) -> int:
+        """Count an attempt to decide, and return its number."""
+        statement = (
+            update(DRAIN)
+            .where(DRAIN.c.drain_id == drain_id)
+            .values(attempts=DRAIN.c.attempts + 1)
+            .returning(DRAIN.c.attempts)
+        )
+        return self._connection.scalars(statement).one()
+
+    def forgive_attempt(self, drain_id: int, *, note: str) -> None:
+        """Take an attempt back that failed for no fault of its messages."""
+        self._update(drain_id, attempts=DRAIN.c.attempts - 1, note=note)
+
+    def note(self, drain_id: int, note: str) -> None:
+        """Say why a drain is not further."""
+        self._update(drain_id, note=note)
+
+    def seal(self, drain_id: int, body: bytes) -> None:
+        """Fix what the drain will commit and close with."""
+        self._update(drain_id, state=DrainState.SEALED, sealed_at=datetime.now(UTC), note=None)
+        self._connection.execute(insert(DRAIN_SEAL).values(drain_id=drain_id, body=body))
+
+    def sealed_body(self, drain_id: int) -> bytes:
+        """What a sealed drain was sealed with."""
+        query = select(DRAIN_SEAL.c.body).where(DRAIN_SEAL.c.drain_id == drain_id)
+        return self._connection.scalars(query).one()
+
+    def close(self, drain_id: int) -> None:
+        """Mark a sealed drain done; the seal has served its purpose."""
+        self._connection.execute(delete(DRAIN_SEAL).where(DRAIN_SEAL.c.drain_id == drain_id))
+        self._update(drain_id, state=DrainState.DONE, closed_at=datetime.now(UTC), note=None)
+
+    def hold(self, drain_id: int, note: str) -> None:
+        """Stop intake at this drain until an operator releases it."""
+        self._update(drain_id, state=DrainState.HELD, note=note)
+        self.log(drain_id, level="ERROR", message=note)
+
+    def release(self, drain_id: int) -> bool:
+        """Let a held drain be decided again."""
+        statement = (
+            update(DRAIN)
+            .where(DRAIN.c.drain_id == drain_id, DRAIN.c.state == DrainState.HELD)
+            .values(state=DrainState.OPEN, attempts=0, note="released by an operator")
+        )
+        return self._connection.execute(statement).rowcount == 1
+
+    def newest(self, *, limit: int) -> list[Drain]:
+        """The newest drains, newest first."""
+        query = select(*_FIELDS).order_by(DRAIN.c.drain_id.desc()).limit(limit)
+        return [_drain(tuple(row)) for row in self._connection.execute(query)]
+
+    def find(self, drain_id: int) -> Drain | None:
+        """One drain by its id."""
+        row = self._connection.execute(select(*_FIELDS).where(DRAIN.c.drain_id == drain_id)).first()
+        return None if row is None else _drain(tuple(row))
+
+    def log(self, drain_id: int, *, level: str, message: str) -> None:
+        """Write a line for the operators."""
+        values = {"drain_id": drain_id, "level": level, "message": message}
+        self._connection.execute(
+            insert(INTERNAL_LOG).values(at=datetime.now(UTC), subject="drain", **values)
+        )
+
+    def _update(self, drain_id: int, **values: object) -> None:
+        statement = update(DRAIN).where(DRAIN.c.drain_id == drain_id).values(**values)
+        if self._connection.execute(statement).rowcount != 1:
+            raise LookupError(f"there is no drain {drain_id}")

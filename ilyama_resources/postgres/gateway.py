@@ -1,0 +1,150 @@
+"""Transactions and locks over the record database.
+
+Errors:
+    GatewayUnavailable   Postgres cannot be reached or went away
+    LockTaken            another process holds the lock that was asked for
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from importlib.resources import files
+from types import TracebackType
+from typing import Self
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+
+from ilyama_resources.errors import PlatformError
+from ilyama_resources.postgres.current_values import CurrentValues
+from ilyama_resources.postgres.derived_runs import DerivedRuns
+from ilyama_resources.postgres.devices import Devices
+from ilyama_resources.postgres.drains import Drains
+from ilyama_resources.postgres.ledger import Ledger
+from ilyama_resources.postgres.registries import Registries
+from ilyama_resources.postgres.segments import Segments
+from ilyama_resources.postgres.warehouses import Warehouses
+
+
+class GatewayUnavailable(PlatformError):
+    """Postgres cannot be reached, or went away in the middle."""
+
+
+class LockTaken(PlatformError):
+    """Another process holds the lock."""
+
+
+class Transaction:
+    """One Postgres transaction; leaving it without `commit` rolls back."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.segments = Segments(connection)
+        self.drains = Drains(connection)
+        self.devices = Devices(connection)
+        self.current_values = CurrentValues(connection)
+        self.ledger = Ledger(connection)
+        self.registries = Registries(connection)
+        self.derived_runs = DerivedRuns(connection)
+        self.warehouses = Warehouses(connection)
+
+    def commit(self) -> None:
+        """Make everything done so far durable."""
+        self._connection.commit()
+
+    def __enter__(self) -> Self:
+        """Enter the transaction."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Roll back what was not committed."""
+        self._connection.close()
+
+
+class Gateway:
+    """The door to the records of one platform."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return create_engine(self._url, pool_pre_ping=True, pool_size=4)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open a transaction; it takes effect only when it is committed."""
+        with _as_gateway_errors(), Transaction(self._engine.connect()) as transaction:
+            yield transaction
+
+    @contextmanager
+    def lock(self, name: str, *, wait: bool = True) -> Iterator[None]:
+        """Hold a lock that dies with this process, or raise LockTaken."""
+        verb = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
+        with _as_gateway_errors(), self._engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+            key = {"key": _lock_key(name)}
+            if connection.scalar(text(f"SELECT {verb}(:key)"), key) is False:
+                raise LockTaken(name)
+            try:
+                yield
+            finally:
+                _unlock(connection, key)
+
+    def migrate(self) -> None:
+        """Bring the schema to the newest version; safe to call from several processes."""
+        config = Config()
+        config.set_main_option(
+            "script_location", str(files("ilyama_resources.postgres") / "migrations")
+        )
+        with self.lock("migrations"), self._engine.connect() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            connection.commit()
+
+    def ensure_database(self, name: str) -> str:
+        """Create a database beside this one when it is missing, and return its URL."""
+        url = make_url(self._url).set(database=name)
+        with self.lock(f"database {name}"), self._engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+            query = text("SELECT 1 FROM pg_database WHERE datname = :name")
+            if connection.scalar(query, {"name": name}) is None:
+                quoted = connection.dialect.identifier_preparer.quote_identifier(name)
+                connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
+        return url.render_as_string(hide_password=False)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._engine.dispose()
+
+
+def _lock_key(name: str) -> int:
+    digest = hashlib.sha256(f"ilyama {name}".encode()).digest()
+    return int.from_bytes(digest[:8], signed=True)
+
+
+def _unlock(connection: Connection, key: dict[str, int]) -> None:
+    if not connection.invalidated and not connection.closed:
+        connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
+
+
+@contextmanager
+def _as_gateway_errors() -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        if error.connection_invalidated or error.__class__.__name__ == "OperationalError":
+            reason = str(error.orig).strip().splitlines()[0]
+            raise GatewayUnavailable(f"Postgres does not answer: {reason}") from error
+        raise

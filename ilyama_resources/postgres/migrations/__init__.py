@@ -1,0 +1,1 @@
+"""Alembic migrations: the single authority over the schema."""

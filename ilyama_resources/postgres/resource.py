@@ -1,0 +1,34 @@
+"""The Storage Gateway as a Dagster resource."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from dagster import ConfigurableResource, InitResourceContext
+from pydantic import PrivateAttr
+
+from ilyama_resources.embedded.postgres_server import postgres_in_use
+from ilyama_resources.postgres.gateway import Gateway
+from ilyama_resources.settings import load_settings
+
+
+class Records(ConfigurableResource):  # type: ignore[type-arg]
+    """The record database: the configured one, or the embedded one, started on demand."""
+
+    _gateway: Gateway | None = PrivateAttr(default=None)
+
+    @property
+    def gateway(self) -> Gateway:
+        """The door to the records."""
+        if self._gateway is None:
+            raise RuntimeError("the records can be used only inside a run")
+        return self._gateway
+
+    @contextmanager
+    def yield_for_execution(self, context: InitResourceContext) -> Generator["Records"]:
+        """Borrow Postgres for the length of a run."""
+        del context
+        with postgres_in_use(load_settings()) as url:
+            self._gateway = Gateway(url)
+            self._gateway.migrate()
+            yield self
+            self._gateway.close()

@@ -1,0 +1,187 @@
+"""The record tables, as SQLAlchemy Core sees them."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Date,
+    DateTime,
+    Double,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+METADATA = MetaData()
+
+
+def _moment(name: str, *, nullable: bool = True) -> Column[DateTime]:
+    return Column(name, DateTime(timezone=True), nullable=nullable)
+
+
+WAREHOUSE = Table(
+    "warehouse",
+    METADATA,
+    Column("id", SmallInteger, primary_key=True),
+    Column("warehouse_id", Text, nullable=False),
+)
+
+DEVICE = Table(
+    "device",
+    METADATA,
+    Column("device_id", Text, primary_key=True),
+    Column("topic_slug", Text, nullable=False),
+    Column("device_name", Text, nullable=False),
+    Column("org_id", Text),
+    Column("project_id", Text),
+    Column("fleet_id", Text),
+    Column("firmware_version", Text),
+    Column("auto", Boolean, nullable=False),
+    _moment("registered_at", nullable=False),
+    UniqueConstraint("topic_slug", "device_name"),
+)
+
+DEVICE_STATE = Table(
+    "device_state",
+    METADATA,
+    Column("device_id", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("drain_id", BigInteger, nullable=False),
+)
+
+LINEAGE = Table(
+    "lineage",
+    METADATA,
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    Column("served", Boolean, nullable=False),
+)
+
+DRAIN = Table(
+    "drain",
+    METADATA,
+    Column("drain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("day", Date, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("segments", Integer, nullable=False),
+    Column("messages", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("note", Text),
+    _moment("opened_at", nullable=False),
+    _moment("sealed_at"),
+    _moment("closed_at"),
+)
+
+DRAIN_SEAL = Table(
+    "drain_seal",
+    METADATA,
+    Column("drain_id", BigInteger, ForeignKey("drain.drain_id"), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+
+SEGMENT = Table(
+    "segment",
+    METADATA,
+    Column("segment_id", Text, primary_key=True),
+    Column("day", Date, nullable=False),
+    Column("messages", Integer, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    _moment("first_received_at", nullable=False),
+    _moment("last_received_at", nullable=False),
+    _moment("registered_at", nullable=False),
+    Column("drain_id", BigInteger, ForeignKey("drain.drain_id")),
+)
+
+LEDGER_TOTAL = Table(
+    "ledger_total",
+    METADATA,
+    Column("drain_id", BigInteger, ForeignKey("drain.drain_id"), primary_key=True),
+    Column("segment_id", Text, primary_key=True),
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("outcome", Text, primary_key=True),
+    Column("day", Date, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("messages", BigInteger, nullable=False),
+    Column("rows_received", BigInteger, nullable=False),
+    Column("rows_new", BigInteger, nullable=False),
+    Column("rows_duplicate", BigInteger, nullable=False),
+    Column("rows_conflict", BigInteger, nullable=False),
+    Column("rows_below_floor", BigInteger, nullable=False),
+    Column("rows_rejected", BigInteger, nullable=False),
+    Column("rows_staged", BigInteger, nullable=False),
+)
+
+CURRENT_VALUE = Table(
+    "current_value_record",
+    METADATA,
+    Column("identity", Text, primary_key=True),
+    Column("owner_kind", Text, nullable=False),
+    Column("owner_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("instance", Text, nullable=False),
+    Column("provenance", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("value_double", Double),
+    Column("value_text", Text),
+    _moment("ts", nullable=False),
+    Column("source", Text, nullable=False),
+    Column("policy", Text, nullable=False),
+    Column("contributors", Text, nullable=False),
+    _moment("updated_at", nullable=False),
+    Column("source_table", Text, nullable=False),
+    Column("drain_id", BigInteger, nullable=False),
+)
+"""Keys and instances are as long as devices like, longer than an index entry may be: the identity
+is a hash of them."""
+
+COMPONENT = Table(
+    "component",
+    METADATA,
+    Column("component_id", Text, primary_key=True),
+    Column("auto", Boolean, nullable=False),
+    _moment("created_at", nullable=False),
+)
+
+DATAPOINT_TYPE = Table(
+    "datapoint_type",
+    METADATA,
+    Column("name_hash", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("auto", Boolean, nullable=False),
+    _moment("created_at", nullable=False),
+)
+
+DERIVED_RUN = Table(
+    "derived_run",
+    METADATA,
+    Column("asset", Text, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("from_drain", BigInteger, nullable=False),
+    Column("to_drain", BigInteger, nullable=False),
+    _moment("opened_at", nullable=False),
+    _moment("closed_at"),
+)
+
+INTERNAL_LOG = Table(
+    "internal_log",
+    METADATA,
+    Column("log_id", BigInteger, primary_key=True),
+    _moment("at", nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("level", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("drain_id", BigInteger),
+)

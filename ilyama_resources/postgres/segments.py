@@ -1,0 +1,117 @@
+"""Landed segments: registered once, given to one drain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from ilyama_resources.postgres.schema import DRAIN, SEGMENT
+
+
+class Segment(NamedTuple):
+    """A landed file of messages."""
+
+    segment_id: str
+    day: date
+    messages: int
+    bytes: int
+    first_received_at: datetime
+    last_received_at: datetime
+
+
+class PendingDay(NamedTuple):
+    """What waits to be drained of one arrival day."""
+
+    day: date
+    segments: int
+    messages: int
+    bytes: int
+
+
+_FIELDS = [SEGMENT.c[name] for name in Segment._fields]
+
+
+class Segments:
+    """The registry of landed segments."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def register(self, segments: Iterable[Segment]) -> int:
+        """Make segments known; those known already stay as they are."""
+        now = datetime.now(UTC)
+        rows = [segment._asdict() | {"registered_at": now} for segment in segments]
+        if not rows:
+            return 0
+        statement = insert(SEGMENT).on_conflict_do_nothing().returning(SEGMENT.c.segment_id)
+        return len(self._connection.execute(statement, rows).fetchall())
+
+    def known(self, segment_ids: Iterable[str]) -> set[str]:
+        """Those of the given ids that are registered."""
+        query = select(SEGMENT.c.segment_id).where(SEGMENT.c.segment_id.in_(list(segment_ids)))
+        return set(self._connection.scalars(query))
+
+    def pending(self, day: date | None = None) -> list[PendingDay]:
+        """What waits, by arrival day, oldest first."""
+        query = (
+            select(
+                SEGMENT.c.day,
+                func.count(),
+                func.sum(SEGMENT.c.messages),
+                func.sum(SEGMENT.c.bytes),
+            )
+            .where(SEGMENT.c.drain_id.is_(None))
+            .group_by(SEGMENT.c.day)
+            .order_by(SEGMENT.c.day)
+        )
+        if day is not None:
+            query = query.where(SEGMENT.c.day == day)
+        return [PendingDay(*row) for row in self._connection.execute(query)]
+
+    def waiting_since(self, moment: datetime) -> int:
+        """How many segments were registered before a moment and still wait."""
+        query = select(func.count()).where(
+            SEGMENT.c.drain_id.is_(None), SEGMENT.c.registered_at < moment
+        )
+        return self._connection.scalar(query) or 0
+
+    def take(self, day: date, drain_id: int, *, at_most_bytes: int) -> list[Segment]:
+        """Give the day's oldest waiting segments to a drain: one at least, then up to a size."""
+        query = (
+            select(*_FIELDS)
+            .where(SEGMENT.c.drain_id.is_(None), SEGMENT.c.day == day)
+            .order_by(SEGMENT.c.segment_id)
+            .with_for_update()
+        )
+        taken: list[Segment] = []
+        size = 0
+        for row in self._connection.execute(query):
+            segment = Segment(*row)
+            size += segment.bytes
+            if taken and size > at_most_bytes:
+                break
+            taken.append(segment)
+        ids = [segment.segment_id for segment in taken]
+        self._connection.execute(
+            update(SEGMENT).where(SEGMENT.c.segment_id.in_(ids)).values(drain_id=drain_id)
+        )
+        return taken
+
+    def of_drain(self, drain_id: int) -> list[Segment]:
+        """The segments of a drain, in order."""
+        query = select(*_FIELDS).where(SEGMENT.c.drain_id == drain_id)
+        rows = self._connection.execute(query.order_by(SEGMENT.c.segment_id))
+        return [Segment(*row) for row in rows]
+
+    def drained_before(self, moment: datetime, segment_ids: Iterable[str]) -> set[str]:
+        """Those of the given segments whose drain was closed before a moment."""
+        query = (
+            select(SEGMENT.c.segment_id)
+            .join(DRAIN, DRAIN.c.drain_id == SEGMENT.c.drain_id)
+            .where(SEGMENT.c.segment_id.in_(list(segment_ids)), DRAIN.c.closed_at < moment)
+        )
+        return set(self._connection.scalars(query))

@@ -1,0 +1,23 @@
+"""The identity of the warehouse that belongs to these records."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects.postgresql import insert
+
+from ilyama_resources.postgres.schema import WAREHOUSE
+
+
+class Warehouses:
+    """One warehouse per record database."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def identity(self) -> str:
+        """The warehouse's UUID, made on first use."""
+        fresh = insert(WAREHOUSE).values(id=1, warehouse_id=str(uuid4()))
+        self._connection.execute(fresh.on_conflict_do_nothing())
+        return self._connection.scalars(select(WAREHOUSE.c.warehouse_id)).one()

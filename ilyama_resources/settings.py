@@ -1,0 +1,197 @@
+"""Every setting of the platform: `ILYAMA_*` variables, or the same names in a `.env` file.
+
+Errors:
+    SettingsError: a value is wrong or a name unknown; its text is one sentence for a person.
+"""
+
+import difflib
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from dotenv import dotenv_values
+from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from ilyama_resources.errors import PlatformError
+
+PREFIX: Final = "ILYAMA_"
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+_POSTGRES_SCHEMES: Final = ("postgresql+psycopg2://", "postgresql://", "postgres://")
+
+
+class SettingsError(PlatformError):
+    """A setting is wrong; the message names its variable and says what to do."""
+
+
+def _absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+def _psycopg2_url(url: str) -> str:
+    for scheme in _POSTGRES_SCHEMES:
+        if url.startswith(scheme):
+            return _POSTGRES_SCHEMES[0] + url.removeprefix(scheme)
+    raise ValueError("a Postgres address looks like postgresql://user:password@host:5432/database")
+
+
+def _connect_url(url: str) -> str:
+    if not url.startswith("sc://"):
+        raise ValueError("a Spark Connect address looks like sc://host:15002")
+    return url
+
+
+def _jvm_memory(size: str) -> str:
+    if re.fullmatch(r"[1-9][0-9]*[mg]", size) is None:
+        raise ValueError("a memory size looks like 512m or 2g")
+    return size
+
+
+AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
+PostgresUrl = Annotated[str, AfterValidator(_psycopg2_url)]
+ConnectUrl = Annotated[str, AfterValidator(_connect_url)]
+JvmMemory = Annotated[str, AfterValidator(_jvm_memory)]
+
+
+def _warehouse_in_home(earlier: dict[str, Any]) -> Path:
+    home: Path = earlier["home"]
+    return home / "warehouse"
+
+
+def _postgres_is_embedded(earlier: dict[str, Any]) -> bool:
+    return earlier["postgres_url"] is None
+
+
+class Settings(BaseSettings):
+    """The settings of one deployment; immutable, so that all parts agree on them."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_file=".env",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    home: AbsolutePath = REPOSITORY / "var"
+    postgres_url: PostgresUrl | None = Field(default=None, repr=False)
+    spark_remote: ConnectUrl | None = Field(default=None, repr=False)
+    spark_driver_memory: JvmMemory = "1g"
+    spark_cores: PositiveInt | None = None
+    warehouse: AbsolutePath = Field(default_factory=_warehouse_in_home)
+    auto_register: bool = Field(default_factory=_postgres_is_embedded)
+    segment_max_bytes: PositiveInt = 16 * _MIB
+    segment_max_ms: PositiveInt = 200
+    drain_max_bytes: PositiveInt = 64 * _MIB
+    run_idle_s: PositiveFloat = 10
+    run_max_s: PositiveFloat = 120
+    payload_max_bytes: PositiveInt = 512 * _KIB
+    batch_max_rows: PositiveInt = 4096
+    served_instances: PositiveInt = 1000
+    stale_after_h: PositiveFloat = 24
+
+    @property
+    def landing(self) -> Path:
+        """Where segments land."""
+        return self.home / "landing"
+
+    @property
+    def objects(self) -> Path:
+        """Where bulk objects lie when no S3 is configured."""
+        return self.home / "objects"
+
+    @property
+    def cold(self) -> Path:
+        """Where the cold tier lies."""
+        return self.home / "cold"
+
+    @property
+    def log(self) -> Path:
+        """Where every process writes its log."""
+        return self.home / "log"
+
+    @property
+    def run(self) -> Path:
+        """Where locks, endpoints and scratch files of running parts lie."""
+        return self.home / "run"
+
+    @property
+    def postgres_dir(self) -> Path:
+        """Where the embedded Postgres keeps its data and password."""
+        return self.home / "postgres"
+
+    @property
+    def broker_dir(self) -> Path:
+        """Where the embedded broker keeps its journal and configuration."""
+        return self.home / "broker"
+
+    @property
+    def jars(self) -> Path:
+        """Where the set-up put the jars: `delta/` and `broker/`, beside the code."""
+        return REPOSITORY / ".jars"
+
+    @property
+    def cores(self) -> int:
+        """How many cores Spark may use."""
+        return self.spark_cores or os.cpu_count() or 1
+
+    def make_directories(self) -> None:
+        """Create the home and its directories, private to the user."""
+        for directory in (self.home, self.run, self.log, self.landing, self.objects, self.cold):
+            private_directory(directory)
+        private_directory(self.warehouse)
+
+    def environment(self) -> dict[str, str]:
+        """Spell these settings as variables, for a child process that must see the same."""
+        given = {name: value for name, value in self if value is not None}
+        return {variable(name): str(value) for name, value in given.items()}
+
+
+def private_directory(path: Path) -> Path:
+    """Create `path` so that only its owner can look into it; leave an existing one as it is."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def variable(field: str) -> str:
+    """Name the environment variable of a field."""
+    return PREFIX + field.upper()
+
+
+def load_settings() -> Settings:
+    """Read the settings of this process.
+
+    Raises:
+        SettingsError: a value is wrong or a variable unknown.
+    """
+    _refuse_unknown_variables()
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise SettingsError(_sentence(error)) from error
+
+
+def _refuse_unknown_variables() -> None:
+    known = sorted(variable(field) for field in Settings.model_fields)
+    given = {name.upper() for name in (*os.environ, *dotenv_values(".env"))}
+    for name in sorted(given):
+        if name.startswith(PREFIX) and name not in known:
+            raise SettingsError(f"{name} is not a setting of Ilyama; {_hint(name, known)}")
+
+
+def _hint(name: str, known: list[str]) -> str:
+    # The prefix that all share would make any two names look alike.
+    bare = [candidate.removeprefix(PREFIX) for candidate in known]
+    close = difflib.get_close_matches(name.removeprefix(PREFIX), bare, n=1)
+    return f"did you mean {PREFIX}{close[0]}?" if close else ".env.example lists all of them."
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"{variable(str(first['loc'][0]))} is wrong: {reason[0].lower()}{reason[1:]}."

@@ -1,0 +1,79 @@
+"""Spark: one session per role on a warm Spark Connect server.
+
+A role's session id is fixed, so that a new process finds the Python workers of the one before it
+still warm; it contains the build, so that workers of an older build are never met.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from uuid import NAMESPACE_URL, uuid4, uuid5
+
+from dagster import InitResourceContext
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field, PrivateAttr
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ilyama_resources.build import LOADED_BUILD
+from ilyama_resources.embedded.spark_server import spark_in_use
+from ilyama_resources.settings import load_settings
+
+
+class Spark(LazyPySparkResource):
+    """The session of a run, on the configured server or on the embedded one.
+
+    Nothing is started before the session is first asked for.
+    """
+
+    spark_config: dict[str, Any] = Field(default_factory=dict)
+    role: str = "intake"
+    _borrowed: ExitStack = PrivateAttr(default_factory=ExitStack)
+
+    def _init_session(self) -> None:
+        if self._spark_session is None:
+            remote = self._borrowed.enter_context(spark_in_use(load_settings()))
+            self._spark_session = open_session(remote, self.role)
+
+    def teardown_after_execution(self, context: InitResourceContext) -> None:
+        """Let go of the session, but leave it warm for the next run."""
+        del context
+        if self._spark_session is not None:
+            release(self._spark_session)
+            self._spark_session = None
+        self._borrowed.close()
+
+
+@contextmanager
+def spark_session(remote: str, role: str) -> Iterator[SparkSession]:
+    """A session for code that does not run inside Dagster."""
+    session = open_session(remote, role)
+    try:
+        yield session
+    finally:
+        release(session)
+
+
+def open_session(remote: str, role: str) -> SparkSession:
+    """The warm session of a role; a fresh one when the server has closed it."""
+    try:
+        session = _session(with_session(remote, role))
+        session.range(1).count()
+    except PySparkException:
+        session = _session(f"{remote};session_id={uuid4()}")
+    return session
+
+
+def with_session(remote: str, role: str) -> str:
+    """The address of a role's own session on a server."""
+    return f"{remote};session_id={uuid5(NAMESPACE_URL, f'ilyama:{role}:{LOADED_BUILD}')}"
+
+
+def release(session: Any) -> None:
+    """Close the connection without closing the session on the server."""
+    session.release_session_on_close = False
+    session.stop()
+
+
+def _session(remote: str) -> Any:
+    return SparkSession.builder.remote(remote).create()

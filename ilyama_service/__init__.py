@@ -1,0 +1,1 @@
+"""What runs beside Dagster: the command line, the HTTP door, ingest and the reference device."""

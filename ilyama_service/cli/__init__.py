@@ -1,0 +1,1 @@
+"""The `ilyama` command line, one module per command."""

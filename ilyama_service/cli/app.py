@@ -1,0 +1,34 @@
+"""The `ilyama` command: what a person types, and sentences instead of tracebacks."""
+
+import sys
+
+import typer
+
+from ilyama_resources.errors import PlatformError
+from ilyama_service.cli.check import check
+from ilyama_service.cli.drain import drain
+from ilyama_service.cli.drains import drains
+from ilyama_service.cli.importing import import_file
+
+FAILED = 1
+
+app = typer.Typer(
+    name="ilyama",
+    help="Ilyama: from the messages of edge devices to exact, explained tables.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("check")(check)
+app.command("import")(import_file)
+app.command("drain")(drain)
+app.command("drains")(drains)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except PlatformError as error:
+        typer.echo(f"ilyama: {error}", err=True)
+        sys.exit(FAILED)

@@ -1,0 +1,118 @@
+"""`ilyama drain`: take up everything that landed, in the foreground."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ilyama_resources.embedded.postgres_server import postgres_in_use
+from ilyama_resources.embedded.spark_server import spark_in_use
+from ilyama_resources.landing import Landing
+from ilyama_resources.postgres import Gateway
+from ilyama_resources.settings import Settings, load_settings
+from ilyama_service.cli.consoles import console, errors
+
+POLL_S = 0.5
+_QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def drain(
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Afterwards, verify every row of the tables.")
+    ] = False,
+) -> None:
+    """Drain until nothing waits, then bring the Delta form of current values up to date."""
+    settings = load_settings()
+    settings.make_directories()
+    with postgres_in_use(settings) as url:
+        gateway = Gateway(url)
+        gateway.migrate()
+        Landing(settings.landing).register_found(gateway)
+        if verify or _something_waits(gateway):
+            with spark_in_use(settings), _progress(gateway):
+                _run(settings, gateway, verify=verify)
+        _report(gateway)
+        gateway.close()
+
+
+def _run(settings: Settings, gateway: Gateway, *, verify: bool) -> None:
+    from ilyama_assets.definitions import defs
+    from ilyama_assets.partitions import ensure_days
+    from ilyama_service.dagster_home import foreground_instance, prepare_dagster_home
+
+    with foreground_instance(prepare_dagster_home(settings, gateway)) as instance:
+        intake = defs.resolve_job_def("intake_job")
+        config = _QUIET | {"ops": {"intake": {"config": _TO_THE_END}}}
+        while (day := _next_day(gateway)) is not None:
+            ensure_days(instance, [day])
+            intake.execute_in_process(
+                instance=instance, partition_key=day.isoformat(), run_config=config
+            )
+        for job in ("serving_job", *(["verification_job"] if verify else [])):
+            defs.resolve_job_def(job).execute_in_process(instance=instance, run_config=_QUIET)
+
+
+_TO_THE_END = {"idle_s": 0.0, "max_s": 1e9, "replay_when_idle": False}
+
+
+def _next_day(gateway: Gateway) -> date | None:
+    with gateway.transaction() as tx:
+        unfinished, pending = tx.drains.unfinished(), tx.segments.pending()
+    if unfinished is not None:
+        return unfinished.day
+    return pending[0].day if pending else None
+
+
+def _something_waits(gateway: Gateway) -> bool:
+    with gateway.transaction() as tx:
+        derived = tx.derived_runs.last("current_value").to_drain
+        behind = derived < tx.drains.last_done_id()
+    return behind or _next_day(gateway) is not None
+
+
+@contextmanager
+def _progress(gateway: Gateway) -> Iterator[None]:
+    """Show how much of what waited at the start has been taken up."""
+    columns = (
+        TextColumn("draining"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} messages"),
+        TimeElapsedColumn(),
+    )
+    stopped = threading.Event()
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task("drain", total=_waiting(gateway))
+        watcher = threading.Thread(target=_watch, args=(gateway, progress, task, stopped))
+        watcher.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            watcher.join()
+
+
+def _watch(gateway: Gateway, progress: Progress, task: Any, stopped: threading.Event) -> None:
+    total = progress.tasks[task].total or 0
+    while not stopped.wait(POLL_S):
+        progress.update(task, completed=total - _waiting(gateway))
+
+
+def _waiting(gateway: Gateway) -> int:
+    with gateway.transaction() as tx:
+        unfinished = tx.drains.unfinished()
+        pending = sum(day.messages for day in tx.segments.pending())
+    return pending + (unfinished.messages if unfinished is not None else 0)
+
+
+def _report(gateway: Gateway) -> None:
+    with gateway.transaction() as tx:
+        newest = tx.drains.newest(limit=1)
+    if newest:
+        told = f"nothing is waiting; the last drain is {newest[0].drain_id} of {newest[0].day}"
+    else:
+        told = "nothing has landed yet; `ilyama import FILE.jsonl` lands captured traffic"
+    console.print(f"{told}.", highlight=False)

@@ -1,0 +1,75 @@
+"""`ilyama drains`: list drains and their state, and release one that is held."""
+
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+
+from ilyama_resources.embedded.postgres_server import postgres_in_use
+from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.drains import Drain
+from ilyama_resources.postgres.segments import PendingDay
+from ilyama_resources.settings import load_settings
+from ilyama_service.cli.consoles import console, errors
+
+_NOT_HELD = 1
+
+
+def drains(
+    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    release: Annotated[
+        int | None, typer.Option(help="Let a held drain be decided again.", metavar="DRAIN")
+    ] = None,
+) -> None:
+    """List drains and their state."""
+    settings = load_settings()
+    settings.make_directories()
+    with postgres_in_use(settings) as url:
+        gateway = Gateway(url)
+        gateway.migrate()
+        if release is not None:
+            _release(gateway, release)
+        with gateway.transaction() as tx:
+            newest, pending = tx.drains.newest(limit=limit), tx.segments.pending()
+        gateway.close()
+    if as_json:
+        for drain in newest:
+            typer.echo(msgspec.json.encode(drain._asdict()).decode())
+    else:
+        _show(newest, pending)
+
+
+def _release(gateway: Gateway, drain_id: int) -> None:
+    with gateway.transaction() as tx:
+        released = tx.drains.release(drain_id)
+        tx.commit()
+    if not released:
+        errors.print(f"drain {drain_id} is not held.", highlight=False)
+        raise typer.Exit(_NOT_HELD)
+
+
+def _show(newest: list[Drain], pending: list[PendingDay]) -> None:
+    table = Table(box=None, header_style="bold")
+    for name in ("drain", "day", "state", "origin", "messages", "bytes", "tries", "closed", "note"):
+        table.add_column(name, justify="right" if name in ("messages", "bytes") else "left")
+    for drain in newest:
+        closed = drain.closed_at.strftime("%Y-%m-%d %H:%M:%S") if drain.closed_at else ""
+        table.add_row(
+            str(drain.drain_id),
+            drain.day.isoformat(),
+            drain.state,
+            drain.origin,
+            f"{drain.messages:,}",
+            f"{drain.bytes:,}",
+            str(drain.attempts),
+            closed,
+            drain.note or "",
+        )
+    console.print(table if newest else "No drain yet.")
+    for day in pending:
+        console.print(
+            f"waiting: {day.segments:,} segments of {day.day}, {day.messages:,} messages",
+            highlight=False,
+        )

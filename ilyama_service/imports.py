@@ -1,0 +1,135 @@
+"""Imports: captured traffic becomes segments, each message once however often it is interrupted.
+
+An import notes what it will call its segments before it lands the first. When it is interrupted
+and the same file is imported again, the segments that landed are recognised by their names. When
+it finished, importing the file again is new traffic, as if the devices had sent it again.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ilyama_protocol.intake.outcomes import Message
+from ilyama_protocol.moments import day_number, day_of
+from ilyama_resources.durability import force_to_disk, make_directory
+from ilyama_resources.landing import Landing, SegmentIds, register
+from ilyama_resources.postgres import Gateway
+from ilyama_service.cloudevents import NotACloudEvent, message_of
+
+MOST_MESSAGES = 50_000
+Complaint = Callable[[int, str], None]
+"""Takes the number of a line that is no CloudEvent, and what is wrong with it."""
+
+
+class ImportSummary(NamedTuple):
+    """What an import did."""
+
+    messages: int
+    bytes: int
+    segments: int
+    resumed_segments: int
+    bad_lines: int
+
+
+class ImportNote(msgspec.Struct):
+    """What an unfinished import remembers."""
+
+    started_ms: int
+    tail: int
+
+
+class Importer:
+    """Lands files of CloudEvents."""
+
+    def __init__(
+        self, landing_directory: Path, gateway: Gateway, *, segment_max_bytes: int
+    ) -> None:
+        self._notes = landing_directory / "imports"
+        self._landing = Landing(landing_directory)
+        self._gateway = gateway
+        self._segment_max_bytes = segment_max_bytes
+
+    def run(
+        self, file: Path, complain: Complaint, progress: Callable[[int], None] = lambda _: None
+    ) -> ImportSummary:
+        """Land every message of a file."""
+        note = self._notes / f"{_content_hash(file)}.json"
+        ids = self._ids(note)
+        lines = _Lines(complain)
+        messages = size = resumed = segments = 0
+        for group in self._groups(lines.messages(file)):
+            resumed += self._land(ids[segments], group)
+            segments += 1
+            messages += len(group)
+            size += sum(len(message.payload) for message in group)
+            progress(lines.offset)
+        note.unlink()
+        return ImportSummary(messages, size, segments, resumed, lines.bad)
+
+    def _land(self, segment_id: str, group: list[Message]) -> bool:
+        """Land a group, unless an interrupted import already did."""
+        path = self._landing.path(segment_id, day_of(group[0].landed_at))
+        landed_before = path.exists()
+        if not landed_before:
+            register(self._gateway, [self._landing.write(segment_id, group)])
+        return landed_before
+
+    def _ids(self, note: Path) -> SegmentIds:
+        make_directory(note.parent)
+        if note.exists():
+            found = msgspec.json.decode(note.read_bytes(), type=ImportNote)
+            return SegmentIds(found.started_ms, found.tail)
+        ids = SegmentIds.fresh()
+        aside = note.with_suffix(".writing")
+        aside.write_bytes(msgspec.json.encode(ImportNote(ids.started_ms, ids.tail)))
+        force_to_disk(aside)
+        aside.rename(note)
+        force_to_disk(note.parent)
+        return ids
+
+    def _groups(self, messages: Iterator[Message]) -> Iterator[list[Message]]:
+        """Messages in portions of one day and of a bounded size."""
+        group: list[Message] = []
+        size = 0
+        for message in messages:
+            full = size + len(message.payload) > self._segment_max_bytes
+            if group and (
+                full
+                or len(group) == MOST_MESSAGES
+                or day_number(group[0].landed_at) != day_number(message.landed_at)
+            ):
+                yield group
+                group, size = [], 0
+            group.append(message)
+            size += len(message.payload)
+        if group:
+            yield group
+
+
+class _Lines:
+    """The lines of a file, with count of what was wrong and how far it is read."""
+
+    def __init__(self, complain: Complaint) -> None:
+        self.bad = 0
+        self.offset = 0
+        self._complain = complain
+
+    def messages(self, file: Path) -> Iterator[Message]:
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                self.offset += len(line)
+                if not line.strip():
+                    continue
+                try:
+                    yield message_of(line)
+                except NotACloudEvent as error:
+                    self.bad += 1
+                    self._complain(number, str(error))
+
+
+def _content_hash(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

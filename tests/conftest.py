@@ -1,0 +1,42 @@
+"""The real servers, started when the first test asks for them and shared by all of a session."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
+from ilyama_resources.embedded.spark_server import EmbeddedSpark
+from ilyama_resources.settings import PREFIX, Settings
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_of_the_developer() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(PREFIX)]:
+            patch.delenv(name)
+        patch.setitem(Settings.model_config, "env_file", None)
+        yield
+
+
+@pytest.fixture(scope="session")
+def platform_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="session")
+def platform_settings(platform_home: Path) -> Settings:
+    return Settings(home=platform_home)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(platform_settings: Settings) -> Iterator[str]:
+    with EmbeddedPostgres(platform_settings).in_use() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def spark_remote(platform_settings: Settings) -> Iterator[str]:
+    with EmbeddedSpark(platform_settings).in_use() as remote:
+        yield remote

@@ -1,0 +1,204 @@
+"""From messages in arrival order to tables."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from tests.oracle.canonical import content, pk_hash
+from tests.oracle.datapoints import Datapoints
+from tests.oracle.instants import utc_day
+from tests.oracle.predicates import legal_table
+from tests.oracle.records import Event, LedgerLine, RawBatch, RejectedBatch, RowChange
+from tests.oracle.rows import RowKey, RowMemory
+from tests.oracle.scanner import SourceObject
+from tests.oracle.topics import Address, parse_topic
+from tests.oracle.validation import Verdict, judge
+
+_BATCHES = ("rows", "telemetry")
+
+
+class Oracle:
+    """The platform's whole memory, fed one message at a time."""
+
+    def __init__(
+        self,
+        *,
+        auto_register: bool = True,
+        registry: Mapping[tuple[str, str], str] | None = None,
+        served_instances: int = 1000,
+    ) -> None:
+        """Start empty.
+
+        Args:
+            auto_register: whether an unknown device is welcome.
+            registry: device ids by topic slug and device name.
+            served_instances: up to how many instances the current values of a table are served.
+        """
+        self._auto_register = auto_register
+        self._registry = dict(registry or {})
+        self._served_instances = served_instances
+        self._not_before: dict[str, int] = {}
+        self._affinities: dict[tuple[str, str, str], dict[str, str]] = {}
+        self._memory = RowMemory()
+        self._datapoints = Datapoints()
+        self._raw: list[RawBatch] = []
+        self._rejected: list[RejectedBatch] = []
+        self._changes: list[RowChange] = []
+        self._ledger: list[LedgerLine] = []
+
+    def feed(self, event: Event) -> None:
+        """Take the next message."""
+        address = parse_topic(event.topic)
+        device_id = self._device_of(address)
+        received_at = self._effective(device_id, event)
+        self._raw.append(RawBatch(event.topic, device_id, received_at, event.payload))
+        line = LedgerLine(
+            received_at=received_at,
+            topic=event.topic,
+            device_id=device_id,
+            source_table=None,
+            kind=address.kind,
+            batch_id=None,
+            payload_sha256=hashlib.sha256(event.payload).hexdigest(),
+            outcome="kept",
+        )
+        is_sync = address.kind != "device"
+        self._ledger.append(self._decided(line, event.payload) if is_sync else line)
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Every table as dictionaries, in order of arrival."""
+        return {
+            "raw_batches": [row._asdict() for row in self._raw],
+            "rejected_batches": [row._asdict() for row in self._rejected],
+            "row_changes": [row._asdict() for row in self._changes],
+            "key_conflicts": [row._asdict() for row in self._memory.conflicts()],
+            "batch_ledger": [row._asdict() for row in self._ledger],
+            "metric_datapoint": [row._asdict() for row in self._datapoints.metric],
+            "state_datapoint": [row._asdict() for row in self._datapoints.state],
+            "quarantined_datapoints": [row._asdict() for row in self._datapoints.quarantined],
+            "current_value": [row._asdict() for row in self._datapoints.current()],
+        }
+
+    def served_current_values(self) -> list[dict[str, Any]]:
+        """The current values without those of lineages with too many instances."""
+        return [row._asdict() for row in self._datapoints.served(self._served_instances)]
+
+    def _device_of(self, address: Address) -> str | None:
+        if address.root is None:
+            return None
+        slug, name = address.root
+        own_name = f"{slug}/{name}" if slug else name
+        return self._registry.get(address.root, own_name if self._auto_register else None)
+
+    def _effective(self, device_id: str | None, event: Event) -> int:
+        """The platform's clock made monotone per device; every message of a device counts."""
+        if device_id is None:
+            return event.received_at_us
+        landed = event.received_at_us
+        received_at = max(landed, self._not_before.get(device_id, landed))
+        self._not_before[device_id] = received_at + 1 + len(event.payload) // 40
+        return received_at
+
+    def _decided(self, line: LedgerLine, payload: bytes) -> LedgerLine:
+        verdict = judge(line.kind, payload, registered=line.device_id is not None)
+        table = verdict.document.get("source_table")
+        if verdict.is_readable and legal_table(table):
+            line = line._replace(source_table=table)
+        if verdict.code is not None:
+            return self._rejected_line(line, verdict, payload)
+        return self._taken_line(line, verdict.document) if line.kind == "rows" else line
+
+    def _rejected_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
+        rows = verdict.document.get("rows") if verdict.is_readable else None
+        count = len(rows) if isinstance(rows, list) else 0
+        code = str(verdict.code)
+        self._rejected.append(
+            RejectedBatch(
+                code=code,
+                json_path=verdict.json_path,
+                topic=line.topic,
+                device_id=line.device_id,
+                source_table=line.source_table,
+                payload=payload,
+                received_at=line.received_at,
+            )
+        )
+        is_named = line.kind in _BATCHES and verdict.has_batch_id
+        return line._replace(
+            batch_id=verdict.document["batch_id"].lower() if is_named else None,
+            outcome="rejected",
+            code=code,
+            rows_received=count,
+            rows_rejected=count,
+        )
+
+    def _taken_line(self, line: LedgerLine, batch: SourceObject) -> LedgerLine:
+        line = line._replace(batch_id=batch["batch_id"].lower())
+        affinities = self._affinities_of(line, batch)
+        outcomes = Counter(
+            self._take_row(line, batch, index=index, affinities=affinities)
+            for index in range(len(batch["rows"]))
+        )
+        return line._replace(
+            outcome="accepted" if outcomes["new"] else "duplicate",
+            rows_received=outcomes.total(),
+            rows_new=outcomes["new"],
+            rows_duplicate=outcomes["duplicate"] + outcomes["conflict"],
+            rows_conflict=outcomes["conflict"],
+        )
+
+    def _affinities_of(self, line: LedgerLine, batch: SourceObject) -> dict[str, str] | None:
+        """What is known of a schema from the first valid batch that spelled it out."""
+        place = (str(line.device_id), batch["source_table"], batch["schema_hash"])
+        schema = batch.get("schema_columns")
+        if schema is not None and place not in self._affinities:
+            self._affinities[place] = {
+                column["name"]: column["decl_type_affinity"] for column in schema["columns"]
+            }
+        return self._affinities.get(place)
+
+    def _take_row(
+        self,
+        line: LedgerLine,
+        batch: SourceObject,
+        *,
+        index: int,
+        affinities: dict[str, str] | None,
+    ) -> str:
+        sent = batch["rows"][index]
+        pk, row = sent["pk"], sent.get("row")
+        key = RowKey(
+            device_id=str(line.device_id),
+            source_table=batch["source_table"],
+            journal_epoch=batch["journal_epoch"].lower(),
+            source_pk_hash=pk_hash(pk),
+            commit_seq=sent["commit_seq"],
+        )
+        outcome = self._memory.outcome(key, content(sent["op"], row))
+        if outcome == "new":
+            late = self._memory.is_late(key)
+            change = _row_change(key, line, batch=batch, index=index, late=late)
+            self._changes.append(change)
+            self._datapoints.observe(change, pk=pk, row=row, affinities=affinities)
+        return outcome
+
+
+def _row_change(
+    key: RowKey, line: LedgerLine, *, batch: SourceObject, index: int, late: bool
+) -> RowChange:
+    sent = batch["rows"][index]
+    row = sent.get("row")
+    return RowChange(
+        *key,
+        op=sent["op"],
+        pk=sent["pk"].source,
+        row=None if row is None else row.source,
+        schema_hash=batch["schema_hash"],
+        late=late,
+        synthetic=False,
+        batch_id=str(line.batch_id),
+        row_index=index,
+        received_at=line.received_at,
+        day=utc_day(line.received_at),
+    )

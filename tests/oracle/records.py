@@ -1,0 +1,147 @@
+"""The rows of the tables the oracle answers with."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One landed message; a stream of them is in arrival order."""
+
+    topic: str
+    payload: bytes
+    received_at_us: int
+
+
+class RawBatch(NamedTuple):
+    """Every message as it came."""
+
+    topic: str
+    device_id: str | None
+    received_at: int
+    payload: bytes
+
+
+class RejectedBatch(NamedTuple):
+    """A message that failed a check, with its bytes."""
+
+    code: str
+    json_path: str
+    topic: str
+    device_id: str | None
+    source_table: str | None
+    payload: bytes
+    received_at: int
+
+
+class RowChange(NamedTuple):
+    """The one surviving row of a deduplication key."""
+
+    device_id: str
+    source_table: str
+    journal_epoch: str
+    source_pk_hash: str
+    commit_seq: int
+    op: str
+    pk: str
+    row: str | None
+    schema_hash: str
+    late: bool
+    synthetic: bool
+    batch_id: str
+    row_index: int
+    received_at: int
+    day: str
+
+
+class KeyConflict(NamedTuple):
+    """Other content that arrived under a known key, and how often."""
+
+    kind: str
+    device_id: str
+    source_table: str
+    key: str
+    first: str
+    other: str
+    arrivals: int
+
+
+class LedgerLine(NamedTuple):
+    """What became of one message."""
+
+    received_at: int
+    topic: str
+    device_id: str | None
+    source_table: str | None
+    kind: str | None
+    batch_id: str | None
+    payload_sha256: str
+    outcome: str
+    code: str | None = None
+    rows_received: int = 0
+    rows_new: int = 0
+    rows_duplicate: int = 0
+    rows_conflict: int = 0
+    rows_below_floor: int = 0
+    rows_rejected: int = 0
+    rows_staged: int = 0
+
+
+class Datapoint(NamedTuple):
+    """One observation: a double in the metric table, a text in the state table."""
+
+    datapoint_id: str
+    ts: int
+    owner_kind: str
+    owner_id: str
+    component_id: str
+    key: str
+    instance: str
+    value: float | str | None
+    provenance: str
+    source: str
+    source_rule: str
+    source_rule_version: int
+    late: bool
+    revision: int
+    batch_id: str
+    day: str
+
+
+class QuarantinedDatapoint(NamedTuple):
+    """An observation that does not fit the kind its column wants."""
+
+    datapoint_id: str
+    ts: int
+    owner_kind: str
+    owner_id: str
+    component_id: str
+    key: str
+    instance: str
+    value: float | str | None
+    provenance: str
+    source: str
+    source_rule: str
+    source_rule_version: int
+    late: bool
+    revision: int
+    batch_id: str
+    day: str
+    kind: str
+    reason: str
+
+
+class CurrentValue(NamedTuple):
+    """The newest observation of an owner's key and instance."""
+
+    owner_kind: str
+    owner_id: str
+    key: str
+    instance: str
+    provenance: str
+    kind: str
+    value_double: float | None
+    value_text: str | None
+    ts: int
+    source: str
+    policy: str

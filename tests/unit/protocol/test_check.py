@@ -1,0 +1,179 @@
+"""The `ilyama check` command."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from ilyama_protocol.topics import MessageKind
+from ilyama_service.cli.check import check
+from tests.unit.protocol.payloads import change, document, encoded
+from tests.unit.protocol.vectors import DIRECTORY
+
+GOOD = encoded(document(MessageKind.ROWS))
+BAD = encoded(document(MessageKind.ROWS, rows=[change(101), change(103, pk={})]))
+ACK = encoded(document(MessageKind.ACK))
+
+
+def run(*arguments: str | Path, stdin: bytes = b"") -> Result:
+    app = typer.Typer()
+    app.command()(check)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+
+
+def answers(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.split("\n") if line]
+
+
+def submission(id_: str, payload: bytes, **members: Any) -> bytes:
+    line = {
+        "id": id_,
+        "topic": "sync/rows/batch",
+        "payload_b64": base64.b64encode(payload).decode(),
+    }
+    return encoded({**line, **members}) + b"\n"
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.json"
+    path.write_bytes(GOOD)
+    return path
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    path = tmp_path / "bad.json"
+    path.write_bytes(BAD)
+    return path
+
+
+def test_a_sound_payload_is_accepted(good: Path) -> None:
+    result = run(good)
+
+    assert result.exit_code == 0
+    assert result.stdout == f"{good}: accepted\n"
+
+
+def test_a_faulty_payload_is_explained(good: Path, bad: Path) -> None:
+    result = run(good, bad)
+
+    assert result.exit_code == 1
+    assert result.stdout.endswith(
+        f"{bad}: invalid_row at $.rows[1].pk\n"
+        "    rows[1].pk is empty; send the primary key as an object of scalars\n"
+        "    action: fix\n"
+    )
+
+
+def test_answers_can_be_json(good: Path, bad: Path) -> None:
+    result = run("--json", good, bad)
+
+    assert result.exit_code == 1
+    assert answers(result) == [
+        {
+            "file": str(good),
+            "accepted": True,
+            "code": None,
+            "json_path": None,
+            "message": None,
+            "action": None,
+        },
+        {
+            "file": str(bad),
+            "accepted": False,
+            "code": "invalid_row",
+            "json_path": "$.rows[1].pk",
+            "message": "rows[1].pk is empty; send the primary key as an object of scalars",
+            "action": "fix",
+        },
+    ]
+
+
+@pytest.mark.parametrize("topic", ["sync/ingest/ack", "acme/dev-1/sync/ingest/ack"])
+def test_a_topic_is_relative_or_whole(topic: str) -> None:
+    assert run("--topic", topic, "-", stdin=ACK).exit_code == 0
+
+
+def test_an_unknown_topic_is_a_rejection(good: Path) -> None:
+    result = run("--json", "--topic", "sync/ingest/control", good)
+
+    assert result.exit_code == 1
+    assert answers(result)[0]["code"] == "unknown_topic"
+
+
+def test_device_topics_are_a_usage_error(good: Path) -> None:
+    result = run("--topic", "devices/d1/telemetry", good)
+
+    assert result.exit_code == 2
+    assert "below sync/ only" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--json", "--jsonl"])
+def test_a_missing_file_is_one_sentence(option: str, tmp_path: Path) -> None:
+    result = run(option, tmp_path / "none.json")
+
+    assert result.exit_code == 2
+    assert result.stderr == f"cannot read {tmp_path / 'none.json'}: No such file or directory\n"
+
+
+def test_a_directory_is_one_sentence(tmp_path: Path) -> None:
+    result = run(tmp_path)
+
+    assert result.exit_code == 2
+    assert result.stderr == f"cannot read {tmp_path}: Is a directory\n"
+
+
+def test_no_file_is_a_usage_error() -> None:
+    assert run().exit_code == 2
+
+
+def test_every_line_of_the_vectors_is_answered_in_order() -> None:
+    vectors = (DIRECTORY / "validation.jsonl").read_bytes()
+
+    result = run("--jsonl", DIRECTORY / "validation.jsonl")
+
+    assert result.exit_code == 1
+    assert [(answer["id"], answer["code"]) for answer in answers(result)] == [
+        (vector["id"], vector["code"]) for vector in map(json.loads, vectors.splitlines())
+    ]
+
+
+def test_lines_come_from_standard_input_too() -> None:
+    lines = submission("a", GOOD) + submission("b", BAD) + submission("c", GOOD, registered=False)
+
+    result = run("--jsonl", "-", stdin=lines)
+
+    assert answers(result) == [
+        {"id": "a", "accepted": True, "code": None, "json_path": None},
+        {"id": "b", "accepted": False, "code": "invalid_row", "json_path": "$.rows[1].pk"},
+        {"id": "c", "accepted": False, "code": "unregistered_device", "json_path": "$"},
+    ]
+
+
+def test_accepted_lines_alone_are_a_success() -> None:
+    assert run("--jsonl", "-", stdin=submission("a", GOOD)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\n",
+        b"nonsense\n",
+        b"[]\n",
+        b'{"id":"x"}\n',
+        b'{"id":"x","topic":"sync/rows/batch","payload_b64":"%%%"}\n',
+        b'{"id":"x","topic":1,"payload_b64":""}\n',
+        b'{"id":"\xff","topic":"sync/rows/batch","payload_b64":""}\n',
+    ],
+)
+def test_a_line_that_is_no_submission_is_named_and_the_rest_goes_on(line: bytes) -> None:
+    result = run("--jsonl", "-", stdin=submission("a", GOOD) + line + submission("c", GOOD))
+
+    assert result.exit_code == 1
+    assert [answer["id"] for answer in answers(result)] == ["a", "c"]
+    assert result.stderr.startswith("line 2 is not a submission: ")

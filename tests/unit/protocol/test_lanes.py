@@ -1,0 +1,123 @@
+"""Two lanes, one truth: what the fast lane accepts, the exact lane accepts with equal result."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ilyama_protocol.limits import DEFAULT_LIMITS
+from ilyama_protocol.topics import MessageKind
+from ilyama_protocol.validation import Verdict, examine
+from ilyama_protocol.validation.cases import Case
+from ilyama_protocol.validation.fast import proven_row_batch
+from tests.unit.protocol.mutations import damaged
+from tests.unit.protocol.payloads import ABSENT, change, code_of, described, document, encoded
+
+ROWS = MessageKind.ROWS
+NAMES = st.sampled_from(["id", "pk", "row", "rows", "op", "commit_seq", "", "é", "a b", '":', "{"])
+TEXTS = st.sampled_from(["", ":", '":', "{", "}", "},", '},"row":{', "a\nb", "\0", "é😀", "x y"])
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS
+)
+OBJECTS = st.dictionaries(NAMES, SCALARS, max_size=4)
+KEYS = st.dictionaries(NAMES, SCALARS, min_size=1, max_size=2)
+SEPARATORS = st.sampled_from([(",", ":"), (", ", ": "), (" ,", " :"), (",\n", ":\t")])
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> dict[str, Any]:
+    op = draw(st.sampled_from(["insert", "update", "delete"]))
+    row = draw(st.sampled_from([None, ABSENT])) if op == "delete" else draw(OBJECTS)
+    made = change(draw(st.integers(0, 9)), op, pk=draw(KEYS), row=row)
+    return dict(draw(st.permutations([*made.items()]))) if draw(st.booleans()) else made
+
+
+@st.composite
+def payloads(draw: st.DrawFn) -> bytes:
+    rows = draw(st.lists(changes(), min_size=1, max_size=4))
+    numbers = [row["commit_seq"] for row in rows]
+    members = {"rows": rows, "first_commit_seq": min(numbers), "last_commit_seq": max(numbers)}
+    whole = draw(st.sampled_from([described, lambda **m: document(ROWS, **m)]))(**members)
+    if draw(st.booleans()):
+        whole["rows"] = whole.pop("rows")
+    return json.dumps(whole, ensure_ascii=draw(st.booleans()), separators=draw(SEPARATORS)).encode()
+
+
+def exact(payload: bytes) -> Verdict:
+    return examine(Case(ROWS, payload, registered=True, limits=DEFAULT_LIMITS))
+
+
+def assert_one_truth(payload: bytes) -> None:
+    proven = proven_row_batch(payload, DEFAULT_LIMITS)
+    if proven is not None:
+        # By their texts, so that 1, 1.0 and True differ.
+        assert repr(proven) == repr(exact(payload))
+
+
+@given(payloads())
+def test_both_lanes_agree_on_valid_batches(payload: bytes) -> None:
+    assert code_of(exact(payload)) is None
+    assert_one_truth(payload)
+
+
+@given(payloads(), st.randoms(use_true_random=False))
+def test_both_lanes_agree_on_damaged_batches(payload: bytes, rng: random.Random) -> None:
+    for _ in range(5):
+        assert_one_truth(damaged(payload, rng))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param(encoded(document(ROWS)), id="compact"),
+        pytest.param(encoded(described()), id="with columns"),
+        pytest.param(json.dumps(document(ROWS), indent=2).encode(), id="indented"),
+        pytest.param(encoded(document(ROWS)).replace(b"cooling", b"a: b, 9:00"), id="colons"),
+        pytest.param(encoded(document(ROWS)).replace(b',"row":null', b""), id="absent row"),
+        pytest.param(encoded(document(ROWS)).replace(b"cooling", b"{}"), id="braces"),
+        pytest.param(encoded(document(ROWS)).replace(b"cooling", "é😀".encode()), id="unicode"),
+    ],
+)
+def test_the_usual_batch_takes_the_fast_lane(payload: bytes) -> None:
+    proven = proven_row_batch(payload, DEFAULT_LIMITS)
+
+    assert proven is not None
+    assert repr(proven) == repr(exact(payload))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"mode":"cooling"', b'"mode":1,"mode":2'),
+        (b'"mode":"cooling"', b'"mode":1,"mode" :2'),
+        (b'"mode":"cooling"', b'"mode":1,"\\u006dode":2'),
+        (b'{"id":1}', b'{"id":1,"id":1}'),
+        (b'"op":"update"', b'"op":"insert","op":"update"'),
+        (b'"format_version":1', b'"format_version":1,"format_version":1'),
+        (b'"op":"update"', b'"op":"update","x":[' + b"[" * 40 + b"]" * 40 + b"]"),
+        (b'"cooling"', b"9223372036854775808"),
+        (b'"cooling"', b"1e999"),
+        (b'"cooling"', b"NaN"),
+        (b'"cooling"', b"1" * 5_000),
+        (b'"cooling"', b'"\\ud800"'),
+        (b'"cooling"', b'"\xff"'),
+        (b'"cooling"', b"[" * 29 + b"]" * 29),
+        (b'"row":null', b'"row":{}'),
+        (b'"pk":{"id":1}', b'"pk":{}'),
+        (b'"first_commit_seq":101', b'"first_commit_seq":101.0'),
+        (b"{", b"\xef\xbb\xbf{"),
+        (b'"format_version"', b'"org_id":1,"format_version"'),
+    ],
+)
+def test_the_fast_lane_lets_no_fault_pass(old: bytes, new: bytes) -> None:
+    payload = encoded(document(ROWS)).replace(old, new, 1)
+
+    assert code_of(exact(payload)) is not None
+    assert proven_row_batch(payload, DEFAULT_LIMITS) is None
