@@ -36,8 +36,8 @@ format: setup ## Rewrite the code in the house style
 	$(VENV)/ruff check --fix $(CODE)
 	$(VENV)/ruff format $(CODE)
 
-lock: ## Resolve requirements.lock anew (needs uv)
-	uv pip compile --quiet --universal --python-version 3.11 --extra dev --upgrade \
+lock: ## Bring requirements.lock up to pyproject.toml, keeping what fits (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --extra dev \
 		--no-header --no-emit-index-url --output-file requirements.lock pyproject.toml
 
 clean: ## Remove what set-up and tests made; the state in var/ stays

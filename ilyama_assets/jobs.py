@@ -12,6 +12,9 @@ from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES
 _INTAKE = AssetSelection.assets(*(contract.name for contract in INTAKE_TABLES))
 _ON_WRITE = AssetSelection.checks(*(spec.key for spec in INTAKE_CHECKS))
 
+DRAIN_ONLY = {"ops": {"intake": {"config": {"replay_when_idle": False}}}}
+"""The configuration of an intake run that was not started by hand."""
+
 intake_job = define_asset_job(
     "intake_job",
     selection=_INTAKE.without_checks() | _ON_WRITE,

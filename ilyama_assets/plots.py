@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from dagster import MarkdownMetadataValue, MetadataValue
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.dates import DateFormatter
+from matplotlib.dates import DateFormatter, date2num
 from matplotlib.figure import Figure
 
 from ilyama_resources.postgres.ledger import HourlyIntake
@@ -30,14 +30,15 @@ def intake_plot(hours: Sequence[HourlyIntake], *, until: datetime) -> MarkdownMe
     axes = figure.add_subplot()
     last = until.replace(minute=0, second=0, microsecond=0)
     slots = [last - timedelta(hours=back) for back in range(23, -1, -1)]
+    places = date2num(slots)
     floor = [0] * len(slots)
     for outcome, colour in _COLOURS.items():
         found = {h.hour: h.messages for h in hours if h.outcome == outcome}
         heights = [found.get(slot, 0) for slot in slots]
         if any(heights):
-            axes.bar(slots, heights, width=1 / 28, bottom=floor, color=colour, label=outcome)
+            axes.bar(places, heights, width=1 / 28, bottom=floor, color=colour, label=outcome)
             floor = [a + b for a, b in zip(floor, heights, strict=True)]
-    axes.set_xlim(slots[0] - timedelta(hours=1), slots[-1] + timedelta(hours=1))
+    axes.set_xlim(places[0] - 1 / 24, places[-1] + 1 / 24)
     axes.xaxis.set_major_formatter(DateFormatter("%H:%M"))
     axes.set_ylabel("messages per hour")
     axes.spines[["top", "right"]].set_visible(False)

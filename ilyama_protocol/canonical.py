@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 _ENCODER = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
@@ -61,12 +61,11 @@ def pk_hashes(batch: PrimaryKeys) -> list[str]:
     if len(_pk_hashes) > _REMEMBERED_PKS:
         _pk_hashes.clear()
     known = [*map(_pk_hashes.get, batch.pk_text)]
+    if all(known):
+        return cast("list[str]", known)
     unknown = [index for index, found in enumerate(known) if found is None]
-    computed = iter(
-        _computed_pk_hashes(
-            [batch.pk_text[index] for index in unknown], [batch.pk[index] for index in unknown]
-        )
-    )
+    texts, pks = [batch.pk_text[i] for i in unknown], [batch.pk[i] for i in unknown]
+    computed = iter(_computed_pk_hashes(texts, pks))
     return [found or next(computed) for found in known]
 
 

@@ -1,62 +1,16 @@
-"""The landing directory: messages as they arrived, in segments that are never changed.
-
-A segment is a Parquet file of messages of one UTC day. It is written aside, forced to disk and
-renamed, so that a file in place is whole; what Postgres must know of it is in its footer, so that
-a file alone is enough to register it later.
-"""
+"""The landing directory: where segments wait until a drain has taken them into the tables."""
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from ilyama_protocol.intake.outcomes import Message
-from ilyama_protocol.moments import day_of, utc
-from ilyama_resources.durability import force_to_disk, make_directory
+from ilyama_protocol.moments import day_of
 from ilyama_resources.faults import crash_point
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.postgres.segments import Segment
-
-SEGMENT_SCHEMA = pa.schema(
-    [
-        pa.field("segment_id", pa.string(), nullable=False),
-        pa.field("position", pa.int32(), nullable=False),
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("payload_bytes", pa.int32(), nullable=False),
-        pa.field("received_at", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("qos", pa.int8(), nullable=False),
-        pa.field("user_properties", pa.map_(pa.string(), pa.string())),
-        pa.field("payload", pa.binary(), nullable=False),
-    ]
-)
-_SUFFIX = ".parquet"
-_ORDINALS_PER_MS = 4096
-
-
-class SegmentIds:
-    """UUIDv7s that increase with their ordinal; the same seed gives the same ids."""
-
-    def __init__(self, started_ms: int, tail: int) -> None:
-        self.started_ms = started_ms
-        self.tail = tail
-
-    @classmethod
-    def fresh(cls) -> SegmentIds:
-        """Ids that begin now."""
-        return cls(int(datetime.now(UTC).timestamp() * 1000), secrets.randbits(62))
-
-    def __getitem__(self, ordinal: int) -> str:
-        """The id of the segment with this ordinal."""
-        later_ms, counter = divmod(ordinal, _ORDINALS_PER_MS)
-        number = (self.started_ms + later_ms) << 80 | 0x7 << 76 | counter << 64
-        digits = f"{number | 0b10 << 62 | self.tail:032x}"
-        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+from ilyama_resources.segment_files import SUFFIX, Segment, read_footer, write_segment
 
 
 class Landing:
@@ -67,23 +21,11 @@ class Landing:
 
     def write(self, segment_id: str, messages: Sequence[Message]) -> Segment:
         """Land messages of one day; when this returns they survive a crash."""
-        segment = _described(segment_id, messages)
-        path = self.path(segment_id, segment.day)
-        make_directory(path.parent)
-        aside = path.with_suffix(".landing")
-        with aside.open("wb") as file:
-            pq.write_table(_table(segment, messages), file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        crash_point("segment_rename.before")
-        aside.rename(path)
-        force_to_disk(path.parent)
-        crash_point("segment_rename.after")
-        return segment
+        return write_segment(self.path(segment_id, day_of(messages[0].landed_at)), messages)
 
     def path(self, segment_id: str, day: date) -> Path:
         """Where a segment lies."""
-        return self._segments / day.isoformat() / f"{segment_id}{_SUFFIX}"
+        return self._segments / day.isoformat() / f"{segment_id}{SUFFIX}"
 
     def register_found(self, gateway: Gateway) -> int:
         """Register segments that landed while Postgres, or the process, was gone."""
@@ -91,7 +33,7 @@ class Landing:
         with gateway.transaction() as tx:
             known = tx.segments.known(on_disk)
             found = tx.segments.register(
-                _footer(path) for segment_id, path in on_disk.items() if segment_id not in known
+                read_footer(path) for segment_id, path in on_disk.items() if segment_id not in known
             )
             tx.commit()
         return found
@@ -106,68 +48,7 @@ class Landing:
         return len(gone)
 
     def _files(self) -> Iterator[Path]:
-        return self._segments.glob(f"*/*{_SUFFIX}")
-
-
-def read_messages(path: Path, *, topics: frozenset[str] | None = None) -> Iterator[Message]:
-    """The messages of a segment, in order; only those of certain topics when these are given."""
-    table = pq.read_table(path, schema=SEGMENT_SCHEMA)
-    received_at = table["received_at"].cast(pa.int64()).to_pylist()
-    names = table["topic"].to_pylist()
-    payloads, properties = table["payload"], table["user_properties"]
-    for position, topic in enumerate(names):
-        if topics is None or topic in topics:
-            yield Message(
-                path.stem,
-                position,
-                topic,
-                payloads[position].as_py(),
-                received_at[position],
-                user_properties=dict(properties[position].as_py() or ()),
-            )
-
-
-def read_topics(path: Path) -> Iterator[tuple[str, int]]:
-    """Each message's topic and size, without its payload."""
-    table = pq.read_table(path, columns=["topic", "payload_bytes"])
-    return zip(table["topic"].to_pylist(), table["payload_bytes"].to_pylist(), strict=True)
-
-
-def _table(segment: Segment, messages: Sequence[Message]) -> pa.Table:
-    columns = [
-        [segment.segment_id] * len(messages),
-        range(len(messages)),
-        [message.topic for message in messages],
-        [len(message.payload) for message in messages],
-        [message.landed_at for message in messages],
-        [message.qos for message in messages],
-        [list(message.user_properties.items()) for message in messages],
-        [message.payload for message in messages],
-    ]
-    arrays = [pa.array(c, field.type) for c, field in zip(columns, SEGMENT_SCHEMA, strict=True)]
-    table = pa.Table.from_arrays(arrays, schema=SEGMENT_SCHEMA)
-    return table.replace_schema_metadata({"segment": _footer_text(segment)})
-
-
-def _described(segment_id: str, messages: Sequence[Message]) -> Segment:
-    moments = [message.landed_at for message in messages]
-    first, last = min(moments), max(moments)
-    if day_of(first) != day_of(last):
-        raise ValueError(f"segment {segment_id} mixes {day_of(first)} and {day_of(last)}")
-    size = sum(len(message.payload) for message in messages)
-    return Segment(segment_id, day_of(first), len(messages), size, utc(first), utc(last))
-
-
-def _footer_text(segment: Segment) -> str:
-    first, last = segment.first_received_at.isoformat(), segment.last_received_at.isoformat()
-    return f"{segment.messages} {segment.bytes} {first} {last}"
-
-
-def _footer(path: Path) -> Segment:
-    metadata = pq.read_schema(path).metadata
-    messages, size, first, last = metadata[b"segment"].decode().split(" ")
-    first_at, last_at = datetime.fromisoformat(first), datetime.fromisoformat(last)
-    return Segment(path.stem, first_at.date(), int(messages), int(size), first_at, last_at)
+        return self._segments.glob(f"*/*{SUFFIX}")
 
 
 def register(gateway: Gateway, segments: Iterable[Segment]) -> None:

@@ -58,7 +58,7 @@ def open_session(remote: str, role: str) -> SparkSession:
     """The warm session of a role; a fresh one when the server has closed it."""
     try:
         session = _session(with_session(remote, role))
-        session.range(1).count()
+        _ = session.version
     except PySparkException:
         session = _session(f"{remote};session_id={uuid4()}")
     return session
@@ -75,5 +75,6 @@ def release(session: Any) -> None:
     session.stop()
 
 
-def _session(remote: str) -> Any:
-    return SparkSession.builder.remote(remote).create()
+def _session(remote: str) -> SparkSession:
+    session: SparkSession = SparkSession.builder.remote(remote).create()
+    return session

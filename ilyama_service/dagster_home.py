@@ -11,7 +11,6 @@ from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings, private_directory
 
 URL_VARIABLE = "DAGSTER_POSTGRES_URL"
-DATABASE = "dagster"
 _CONFIGURATION = {
     "storage": {"postgres": {"postgres_url": {"env": URL_VARIABLE}}},
     "telemetry": {"enabled": False},
@@ -32,7 +31,7 @@ def prepare_dagster_home(settings: Settings, gateway: Gateway) -> Path:
     """Write Dagster's configuration and point it at its database."""
     home = private_directory(settings.home / "dagster")
     (home / "dagster.yaml").write_text(yaml.safe_dump(_CONFIGURATION, sort_keys=False))
-    url = gateway.ensure_database(DATABASE)
+    url = gateway.ensure_database(f"{gateway.database}_dagster")
     os.environ[URL_VARIABLE] = url.replace("postgresql+psycopg2://", "postgresql://")
     return home
 

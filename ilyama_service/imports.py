@@ -15,8 +15,9 @@ import msgspec
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import day_number, day_of
 from ilyama_resources.durability import force_to_disk, make_directory
-from ilyama_resources.landing import Landing, SegmentIds, register
+from ilyama_resources.landing import Landing, register
 from ilyama_resources.postgres import Gateway
+from ilyama_resources.segment_files import SegmentIds
 from ilyama_service.cloudevents import NotACloudEvent, message_of
 
 MOST_MESSAGES = 50_000

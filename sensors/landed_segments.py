@@ -7,7 +7,6 @@ from typing import NamedTuple
 from dagster import (
     DagsterRunStatus,
     DefaultSensorStatus,
-    RunConfig,
     RunRequest,
     RunsFilter,
     SensorEvaluationContext,
@@ -16,8 +15,7 @@ from dagster import (
     sensor,
 )
 
-from ilyama_assets.intake import IntakeConfig
-from ilyama_assets.jobs import intake_job
+from ilyama_assets.jobs import DRAIN_ONLY, intake_job
 from ilyama_assets.partitions import ensure_days
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.drains import Drain
@@ -61,6 +59,5 @@ def landed_segments(
     if plan.day is None:
         return SkipReason(plan.reason)
     ensure_days(context.instance, [plan.day])
-    config = RunConfig(ops={"intake": IntakeConfig(replay_when_idle=False)})
-    request = RunRequest(partition_key=plan.day.isoformat(), run_config=config)
+    request = RunRequest(partition_key=plan.day.isoformat(), run_config=DRAIN_ONLY)
     return SensorResult(run_requests=[request], cursor=plan.reason)

@@ -44,7 +44,11 @@ class MemoryPlatform:
         by_device: dict[str | None, list[Message]] = {}
         for position, event in enumerate(events):
             message = Message(
-                f"segment-{self._drains}", position, event.topic, event.payload, event.received_at_us
+                f"segment-{self._drains}",
+                position,
+                event.topic,
+                event.payload,
+                event.received_at_us,
             )
             by_device.setdefault(_device_id(event.topic), []).append(message)
         for device_id, messages in by_device.items():
@@ -106,7 +110,10 @@ class MemoryPlatform:
         wanted = {need.payload_sha256 for need in needs}
         payloads = [
             KnownPayload(
-                line["payload_sha256"], line["source_table"], line["batch_id"], line["rows_received"]
+                line["payload_sha256"],
+                line["source_table"],
+                line["batch_id"],
+                line["rows_received"],
             )
             for line in self.tables["batch_ledger"]
             if line["device_id"] == device_id

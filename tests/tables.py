@@ -46,7 +46,7 @@ def plain_rows(rows: pa.Table) -> list[Row]:
             rows = rows.set_column(index, field.name, rows[field.name].cast(pa.int64()))
         elif pa.types.is_date(field.type):
             rows = rows.set_column(index, field.name, rows[field.name].cast(pa.string()))
-    return rows.to_pylist()
+    return list(rows.to_pylist())
 
 
 def assert_warehouse_equals_oracle(warehouse: Path, expected: Mapping[str, list[Row]]) -> None:

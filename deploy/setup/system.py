@@ -18,9 +18,9 @@ def ensure_java() -> None:
     """Install a JDK unless a usable Java is there."""
     try:
         find_java()
-    except JavaError as error:
+    except JavaError:
         with step("Installing Java"):
-            _install_first_of(_JAVA_PACKAGES, because=str(error))
+            _install_first_of(_JAVA_PACKAGES, because="Java 17 or 21 is missing.")
             _require_java()
 
 

@@ -22,7 +22,8 @@ from ilyama_assets.tables import (
     ROW_CHANGES,
     STATE_DATAPOINT,
 )
-from ilyama_resources.delta import TableContract, Warehouse
+from ilyama_resources.data_files import TableContract
+from ilyama_resources.delta import Warehouse
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.spark import Spark
@@ -151,7 +152,7 @@ def intake_is_fresh(records: Records) -> AssetCheckResult:
 
 
 def _sample(frame: DataFrame, columns: Sequence[str]) -> list[dict[str, object]]:
-    return frame.select(*columns).limit(SAMPLE_ROWS).toArrow().to_pylist()
+    return list(frame.select(*columns).limit(SAMPLE_ROWS).toArrow().to_pylist())
 
 
 TABLE_CHECKS = [

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 
+import pyarrow as pa
+
+from ilyama_assets.drains.encoding import ROW_COUNTS
 from ilyama_assets.drains.sealing import Seal
-from ilyama_assets.drains.totals import ledger_totals
+from ilyama_assets.drains.totals import GROUP
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.identifiers import id_at
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE, DatapointKind
@@ -16,6 +19,7 @@ from ilyama_protocol.moments import utc
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.current_values import CurrentValueRecord
 from ilyama_resources.postgres.drains import Drain
+from ilyama_resources.postgres.ledger import LedgerTotal
 
 POLICY = "latest"
 
@@ -29,7 +33,7 @@ def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: 
         ((done.device_id, done.state) for done in seal.states), drain_id=drain.drain_id
     )
     for totals in seal.ledger:
-        tx.ledger.add(ledger_totals(drain, totals))
+        tx.ledger.add(_ledger_totals(drain, totals))
     _advance_current_values(tx, drain, seal, served_instances=served_instances)
     tx.drains.close(drain.drain_id)
 
@@ -90,3 +94,14 @@ def contributors(value: CurrentValue) -> str:
     """What a current value rests on: with one source, the datapoint it is."""
     datapoint_id = id_at(value.ts, value.series)
     return f'[{{"source":"{SOURCE}","datapoint_id":"{datapoint_id}"}}]'
+
+
+def _ledger_totals(drain: Drain, encoded: bytes) -> Iterator[LedgerTotal]:
+    """The totals as records of a drain."""
+    if not encoded:
+        return
+    for row in pa.ipc.open_stream(encoded).read_all().to_pylist():
+        group = [row[name] for name in GROUP]
+        sums = [row[f"{name}_sum"] for name in ROW_COUNTS]
+        counted = (drain.day, drain.origin, row["count_all"])
+        yield LedgerTotal._make((drain.drain_id, *group, *counted, *sums))

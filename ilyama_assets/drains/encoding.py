@@ -35,7 +35,7 @@ from ilyama_protocol.intake.dedup import Conflict
 from ilyama_protocol.intake.outcomes import AcceptedRows, Arrival, LedgerLine, Origin, Outcomes
 from ilyama_protocol.moments import MICROSECONDS_PER_DAY
 from ilyama_protocol.rejections import VALIDATOR_VERSION
-from ilyama_resources.delta import TableContract
+from ilyama_resources.data_files import TableContract
 
 Counts = npt.NDArray[np.int64]
 Columns = Mapping[str, Any]

@@ -12,7 +12,7 @@ import msgspec
 
 from ilyama_protocol.intake.history import BatchNeed, KnownPayload, NewestChange, StoredRow
 from ilyama_protocol.intake.outcomes import CurrentValue
-from ilyama_resources.delta import DataFile
+from ilyama_resources.data_files import DataFile
 
 
 class LookedUp(msgspec.Struct):

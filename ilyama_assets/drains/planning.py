@@ -9,9 +9,9 @@ from typing import NamedTuple
 from ilyama_assets.drains.orders import DeviceOrder
 from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
 from ilyama_protocol.topics import DEVICES_ROOT, Address, parse_topic
-from ilyama_resources.landing import read_topics
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice, Root
+from ilyama_resources.segment_files import read_topics
 
 LONGEST_NAME = 255
 """The registry takes no slug and no device name longer than this."""

@@ -33,7 +33,8 @@ from ilyama_assets.drains.sealing import (
 from ilyama_assets.tables import INTAKE_TABLES
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_resources.build import LOADED_BUILD
-from ilyama_resources.delta import Warehouse, by_table
+from ilyama_resources.data_files import by_table
+from ilyama_resources.delta import Warehouse
 from ilyama_resources.faults import crash_point, poison
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, LockTaken

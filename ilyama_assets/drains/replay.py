@@ -174,8 +174,10 @@ def _rebuilt(
     batch = _batch(first, rows, size)
     indexes = [row["row_index"] for row in rows]
     schema = state.lineage(batch.source_table).schemas.get(batch.schema_hash)
-    in_force = schema is not None and schema.holds_from <= first["received_at"]
-    points = datapoints_of(batch, indexes, affinities_of(schema) if in_force else None)
+    affinities = None
+    if schema is not None and schema.holds_from <= first["received_at"]:
+        affinities = affinities_of(schema)
+    points = datapoints_of(batch, indexes, affinities)
     instances = instances_of(batch)
     return AcceptedRows(
         _arrival(device_id, first),

@@ -9,7 +9,7 @@ import zstandard
 
 from ilyama_assets.drains.orders import CurrentValues, DeviceDone, Findings, Products
 from ilyama_assets.drains.planning import Plan
-from ilyama_resources.delta import DataFile
+from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.devices import RegisteredDevice
 
 

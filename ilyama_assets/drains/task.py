@@ -36,9 +36,9 @@ from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
-from ilyama_resources.delta import PARTITION, DataFile, write_data_file
+from ilyama_resources.data_files import PARTITION, DataFile, write_data_file
 from ilyama_resources.faults import swallow
-from ilyama_resources.landing import read_messages
+from ilyama_resources.segment_files import read_messages
 
 RELEASE_ROWS = 50_000
 """Decided rows are encoded in portions, so that a large drain fits a small worker."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ilyama_assets.drains.encoding import ROW_COUNTS
-from ilyama_resources.postgres.drains import Drain
-from ilyama_resources.postgres.ledger import LedgerTotal
 
-_GROUP = ("segment_id", "device_id", "source_table", "kind", "outcome")
+GROUP = ("segment_id", "device_id", "source_table", "kind", "outcome")
 
 
 def encoded_totals(ledger: Sequence[pa.Table]) -> bytes:
@@ -19,27 +17,12 @@ def encoded_totals(ledger: Sequence[pa.Table]) -> bytes:
     if not ledger:
         return b""
     lines = pa.concat_tables(ledger)
-    for name in _GROUP:
+    for name in GROUP:
         plain = pc.fill_null(lines[name].cast(pa.string()), "")
         lines = lines.set_column(lines.column_names.index(name), name, plain)
     sums = [(name, "sum") for name in ROW_COUNTS]
-    totals = lines.group_by(list(_GROUP)).aggregate([([], "count_all"), *sums])
+    totals = lines.group_by(list(GROUP)).aggregate([([], "count_all"), *sums])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, totals.schema) as writer:
         writer.write_table(totals)
-    return sink.getvalue().to_pybytes()
-
-
-def ledger_totals(drain: Drain, encoded: bytes) -> Iterator[LedgerTotal]:
-    """The totals as records of a drain."""
-    if not encoded:
-        return
-    for row in pa.ipc.open_stream(encoded).read_all().to_pylist():
-        yield LedgerTotal(
-            drain.drain_id,
-            *(row[name] for name in _GROUP),
-            day=drain.day,
-            origin=drain.origin,
-            messages=row["count_all"],
-            **{name: row[f"{name}_sum"] for name in ROW_COUNTS},
-        )
+    return bytes(sink.getvalue().to_pybytes())

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ilyama_assets.tables import TABLES
-from ilyama_resources.delta import DataFile, TableContract, Warehouse, write_data_file
+from ilyama_resources.data_files import DataFile, TableContract, write_data_file
+from ilyama_resources.delta import Warehouse
 
 SMALL_BYTES = 32 * 1024 * 1024
 TARGET_BYTES = 128 * 1024 * 1024

@@ -7,10 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from ilyama_resources.errors import PlatformError
+
 OLDEST_JAVA: Final = 17
 
 
-class JavaError(Exception):
+class JavaError(PlatformError):
     """No usable Java; the message says what to install."""
 
 

@@ -7,10 +7,10 @@ import threading
 from typing import Final
 
 from ilyama_resources.embedded import locks
-from ilyama_resources.embedded.java import JavaError
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
-from ilyama_resources.embedded.server import EmbeddedServer, EmbeddedServerError
+from ilyama_resources.embedded.server import EmbeddedServer
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
+from ilyama_resources.errors import PlatformError
 from ilyama_resources.settings import load_settings
 
 PARTS: Final[dict[str, type[EmbeddedServer]]] = {
@@ -28,7 +28,7 @@ def main() -> None:
             os._exit(0)
         try:
             keep(server)
-        except (EmbeddedServerError, JavaError) as error:
+        except PlatformError as error:
             sys.exit(str(error))
 
 

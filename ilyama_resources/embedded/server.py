@@ -80,7 +80,7 @@ class EmbeddedServer(ABC):
 
     def endpoint(self) -> Endpoint | None:
         """Tell where the server answers, or nothing while it does not run."""
-        if not locks.held_exclusively(self.keeper_lock):
+        if not (self.keeper_lock.exists() and locks.held_exclusively(self.keeper_lock)):
             return None
         try:
             return msgspec.json.decode(self._endpoint_file.read_bytes(), type=Endpoint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from typing import Any
 
 from sqlalchemy import Connection, MetaData, Table
@@ -26,7 +27,7 @@ def copied(connection: Connection, table: Table, rows: Iterable[Sequence[Any]]) 
     connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
     incoming.create(connection)
     columns = ", ".join(f'"{column.name}"' for column in table.columns)
-    with connection.connection.cursor() as cursor:
+    with closing(connection.connection.cursor()) as cursor:
         cursor.copy_expert(f"COPY {name} ({columns}) FROM STDIN", _lines(rows))
     return incoming
 

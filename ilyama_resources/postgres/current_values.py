@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, delete, func, or_, select, tuple_
+from sqlalchemy import Connection, Select, delete, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_resources.postgres.copying import copied
@@ -110,7 +110,7 @@ class CurrentValues:
         """The values of one device."""
         query = select(*_FIELDS).where(
             CURRENT_VALUE.c.owner_id == device_id,
-            or_(key_prefix == "", CURRENT_VALUE.c.key.startswith(key_prefix, autoescape=True)),
+            CURRENT_VALUE.c.key.startswith(key_prefix, autoescape=True),
         )
         return list(self._stream(query.order_by(CURRENT_VALUE.c.key, CURRENT_VALUE.c.instance)))
 

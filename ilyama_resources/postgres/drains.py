@@ -94,7 +94,7 @@ class Drains:
             .values(attempts=DRAIN.c.attempts + 1)
             .returning(DRAIN.c.attempts)
         )
-        return self._connection.scalars(statement).one()
+        return int(self._connection.scalars(statement).one())
 
     def forgive_attempt(self, drain_id: int, *, note: str) -> None:
         """Take an attempt back that failed for no fault of its messages."""
@@ -112,7 +112,7 @@ class Drains:
     def sealed_body(self, drain_id: int) -> bytes:
         """What a sealed drain was sealed with."""
         query = select(DRAIN_SEAL.c.body).where(DRAIN_SEAL.c.drain_id == drain_id)
-        return self._connection.scalars(query).one()
+        return bytes(self._connection.scalars(query).one())
 
     def close(self, drain_id: int) -> None:
         """Mark a sealed drain done; the seal has served its purpose."""

@@ -124,6 +124,11 @@ class Gateway:
                 connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
         return url.render_as_string(hide_password=False)
 
+    @property
+    def database(self) -> str:
+        """The name of the record database."""
+        return make_url(self._url).database or ""
+
     def close(self) -> None:
         """Give the connections back."""
         self._engine.dispose()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -22,7 +24,7 @@ from sqlalchemy import (
 METADATA = MetaData()
 
 
-def _moment(name: str, *, nullable: bool = True) -> Column[DateTime]:
+def _moment(name: str, *, nullable: bool = True) -> Column[datetime]:
     return Column(name, DateTime(timezone=True), nullable=nullable)
 
 

@@ -10,17 +10,7 @@ from sqlalchemy import Connection, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_resources.postgres.schema import DRAIN, SEGMENT
-
-
-class Segment(NamedTuple):
-    """A landed file of messages."""
-
-    segment_id: str
-    day: date
-    messages: int
-    bytes: int
-    first_received_at: datetime
-    last_received_at: datetime
+from ilyama_resources.segment_files import Segment
 
 
 class PendingDay(NamedTuple):

@@ -20,4 +20,4 @@ class Warehouses:
         """The warehouse's UUID, made on first use."""
         fresh = insert(WAREHOUSE).values(id=1, warehouse_id=str(uuid4()))
         self._connection.execute(fresh.on_conflict_do_nothing())
-        return self._connection.scalars(select(WAREHOUSE.c.warehouse_id)).one()
+        return str(self._connection.scalars(select(WAREHOUSE.c.warehouse_id)).one())

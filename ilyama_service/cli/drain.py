@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -40,15 +40,17 @@ def drain(
 
 
 def _run(settings: Settings, gateway: Gateway, *, verify: bool) -> None:
+    from dagster import DynamicPartitionsDefinition
+
     from ilyama_assets.definitions import defs
-    from ilyama_assets.partitions import ensure_days
     from ilyama_service.dagster_home import foreground_instance, prepare_dagster_home
 
     with foreground_instance(prepare_dagster_home(settings, gateway)) as instance:
         intake = defs.resolve_job_def("intake_job")
+        days = cast(DynamicPartitionsDefinition, intake.partitions_def).name or ""
         config = _QUIET | {"ops": {"intake": {"config": _TO_THE_END}}}
         while (day := _next_day(gateway)) is not None:
-            ensure_days(instance, [day])
+            instance.add_dynamic_partitions(days, [day.isoformat()])
             intake.execute_in_process(
                 instance=instance, partition_key=day.isoformat(), run_config=config
             )

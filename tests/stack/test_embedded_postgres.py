@@ -81,6 +81,11 @@ def test_a_configured_postgres_is_used_as_it_is(tmp_path: Path) -> None:
     assert not settings.home.exists()
 
 
+def test_asking_whether_it_runs_starts_and_creates_nothing(tmp_path: Path) -> None:
+    assert EmbeddedPostgres(Settings(home=tmp_path / "home")).endpoint() is None
+    assert not (tmp_path / "home").exists()
+
+
 def test_data_and_port_outlive_the_last_user(server: EmbeddedPostgres) -> None:
     with server.in_use() as first:
         ask(first, "CREATE TABLE kept AS SELECT 7 AS n")

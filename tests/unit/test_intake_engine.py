@@ -1,6 +1,7 @@
 """The engine equals the oracle, however a stream is cut into drains."""
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -17,7 +18,7 @@ def _in_drains(events: list[Event], drains: int, seed: int) -> list[list[Event]]
     chance = random.Random(seed)
     inner = min(drains - 1, len(events) - 1)
     cuts = [0, *sorted(chance.sample(range(1, len(events)), inner)), len(events)]
-    return [events[start:end] for start, end in zip(cuts, cuts[1:], strict=False)]
+    return [events[start:end] for start, end in pairwise(cuts)]
 
 
 @pytest.mark.parametrize("drains", [1, 2, 17], ids="{} drains".format)
