@@ -6,11 +6,13 @@ its number already recorded has nothing left to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
@@ -90,6 +92,18 @@ class Warehouse:
         return [
             DataFile(table, path, size, rows, str(day), 0, "{}") for path, size, rows, day in told
         ]
+
+    def files_within(self, table: str, bounds: Mapping[str, tuple[Any, Any]]) -> list[str]:
+        """The paths of files that may hold rows within the bounds, by their statistics."""
+        actions = pa.table(self._current(table).get_add_actions(flatten=True))
+        keep = pa.array([True] * actions.num_rows)
+        for column, (lowest, highest) in bounds.items():
+            if f"min.{column}" in actions.column_names:
+                reaches = pc.greater_equal(actions[f"max.{column}"], lowest)
+                begins = pc.less_equal(actions[f"min.{column}"], highest)
+                keep = pc.and_(keep, pc.fill_null(pc.and_(reaches, begins), True))
+        location = self.location(table)
+        return [str(location / path) for path in actions.filter(keep)["path"].to_pylist()]
 
     def replace(self, table: str, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
         """Put files in the place of others that hold the same rows, in one commit."""

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ilyama_assets.drains.errors import DrainInterrupted, WorkerStale
-from ilyama_assets.drains.lookups import look_up
+from ilyama_assets.drains.lookups import HistoryLookup
 from ilyama_assets.drains.orders import (
     DeviceOrder,
     Products,
@@ -41,7 +41,8 @@ class Decider:
         needs = [need for products in first for need in products.needs]
         if not needs:
             return first
-        found = look_up(self._session, self._warehouse, needs)
+        lookup = HistoryLookup(self._session, self._warehouse, tasks=self._tasks)
+        found = lookup.look_up(needs)
         return first + self._pass(with_history(devices, found))
 
     def decide_one_by_one(self, devices: Iterable[DeviceOrder]) -> list[Products]:
