@@ -9,6 +9,7 @@ import pytest
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
 from ilyama_resources.settings import PREFIX, Settings
+from tests.platform import Platform, fresh_platform
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,3 +41,10 @@ def postgres_url(platform_settings: Settings) -> Iterator[str]:
 def spark_remote(platform_settings: Settings) -> Iterator[str]:
     with EmbeddedSpark(platform_settings).in_use() as remote:
         yield remote
+
+
+@pytest.fixture
+def platform(tmp_path: Path, postgres_url: str, spark_remote: str) -> Iterator[Platform]:
+    """A platform of its own: fresh records and warehouse on the shared servers."""
+    with fresh_platform(tmp_path, postgres_url=postgres_url, spark_remote=spark_remote) as made:
+        yield made

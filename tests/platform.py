@@ -1,0 +1,114 @@
+"""A platform for one test: fresh records and tables on the servers that all tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from ilyama_assets.drains.protocol import Intake
+from ilyama_resources.delta import Warehouse
+from ilyama_resources.landing import Landing
+from ilyama_resources.postgres import Gateway
+from ilyama_resources.settings import PREFIX, REPOSITORY, Settings
+from ilyama_resources.spark import spark_session
+from tests.oracle import Event
+from tests.streams import write_cloudevents
+from tests.tables import (
+    Row,
+    assert_warehouse_equals_oracle,
+    expected_tables,
+    stored_rows,
+)
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The parts of a platform, and the ways a person uses it."""
+
+    settings: Settings
+    gateway: Gateway
+
+    def import_events(self, events: Sequence[Event], **variables: str) -> None:
+        """Land a stream by `ilyama import`."""
+        file = self.settings.home / f"{uuid4()}.jsonl"
+        write_cloudevents(events, file)
+        self.ilyama("import", str(file), **variables)
+
+    def drain(self, **variables: str) -> None:
+        """Drain everything by `ilyama drain`."""
+        self.ilyama("drain", **variables)
+
+    def ilyama(self, *words: str, **variables: str) -> str:
+        """Run the command line and return what it prints; a failure fails the test."""
+        done = self.try_ilyama(*words, **variables)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def try_ilyama(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the command line, whatever comes of it."""
+        return subprocess.run(
+            [sys.executable, "-m", "ilyama_service.cli", *words],
+            env=self._environment(variables),
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    @contextmanager
+    def intake(self, **changes: Any) -> Iterator[Intake]:
+        """The parts of a drain, prepared, in this process."""
+        with spark_session(self.settings.spark_remote or "", "tests") as session:
+            parts = Intake(
+                settings=self.settings.model_copy(update=changes),
+                gateway=self.gateway,
+                landing=Landing(self.settings.landing),
+                warehouse=self.warehouse,
+                session=lambda: session,
+            )
+            parts.prepare()
+            yield parts
+
+    @property
+    def warehouse(self) -> Warehouse:
+        """The Delta tables."""
+        with self.gateway.transaction() as tx:
+            identity = tx.warehouses.identity()
+            tx.commit()
+        return Warehouse(self.settings.warehouse, identity)
+
+    def rows(self, table: str) -> list[Row]:
+        """The rows of a Delta table."""
+        return stored_rows(self.settings.warehouse, table)
+
+    def assert_equals_oracle(self, events: Sequence[Event], **policies: Any) -> None:
+        """Compare every table with what the oracle says of a stream."""
+        expected = expected_tables(events, **policies)
+        assert_warehouse_equals_oracle(self.settings.warehouse, expected)
+        assert self.rows("staged_rows") == []
+
+    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        own = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        return own | self.settings.environment() | dict(variables)
+
+
+@contextmanager
+def fresh_platform(home: Path, *, postgres_url: str, spark_remote: str) -> Iterator[Platform]:
+    """A platform with nothing in it."""
+    shared = Gateway(postgres_url)
+    url = shared.ensure_database(f"test_{uuid4().hex[:12]}")
+    shared.close()
+    settings = Settings(home=home, postgres_url=url, spark_remote=spark_remote, auto_register=True)
+    settings.make_directories()
+    gateway = Gateway(url)
+    gateway.migrate()
+    yield Platform(settings, gateway)
+    gateway.close()

@@ -1,0 +1,49 @@
+"""A process that dies at any step leaves nothing half-visible; the next one finishes its work."""
+
+import pytest
+
+from ilyama_resources.faults import CRASH_STATUS
+from tests.platform import Platform
+from tests.streams import generate
+
+LANDING_POINTS = [
+    "segment_rename.before",
+    "segment_rename.after",
+    "segment_registration.before",
+    "segment_registration.after",
+]
+DRAIN_POINTS = [
+    "open.before",
+    "open.after",
+    "decide.before",
+    "decide.after",
+    "seal.before",
+    "seal.after",
+    "commit.before",
+    "commit.after",
+    "commit.after:4",
+    "close.before",
+    "close.after",
+]
+DERIVED_POINTS = ["derived_merge.before", "derived_merge.after", "derived_close.before"]
+
+
+def test_landing_survives_a_crash_at_every_step(platform: Platform) -> None:
+    events = generate(11, batches=60)
+    for point in LANDING_POINTS:
+        with pytest.raises(AssertionError):
+            platform.import_events(events, CRASH_AT=f"{point}:2")
+    platform.import_events(events)
+    platform.drain()
+    platform.assert_equals_oracle(events)
+
+
+def test_draining_survives_a_crash_at_every_step(platform: Platform) -> None:
+    """Each process resumes what the one before left, and dies at the next point."""
+    events = generate(12, batches=100)
+    platform.import_events(events, ILYAMA_SEGMENT_MAX_BYTES="20000")
+    for point in [*DRAIN_POINTS, *DERIVED_POINTS]:
+        died = platform.try_ilyama("drain", CRASH_AT=point, ILYAMA_DRAIN_MAX_BYTES="20000")
+        assert died.returncode == CRASH_STATUS, f"{point}: {died.stderr}"
+    platform.drain()
+    platform.assert_equals_oracle(events)
