@@ -87,8 +87,11 @@ class Warehouse:
     def files(self, table: str) -> list[DataFile]:
         """The files of a table's newest version."""
         actions = pa.table(self._current(table).get_add_actions(flatten=True))
-        columns = ("path", "size_bytes", "num_records", f"partition.{PARTITION}")
-        told = zip(*(actions[column].to_pylist() for column in columns), strict=True)
+        columns = [actions[name].to_pylist() for name in ("path", "size_bytes", "num_records")]
+        partition = f"partition.{PARTITION}"
+        partitioned = partition in actions.column_names
+        days = actions[partition].to_pylist() if partitioned else [""] * actions.num_rows
+        told = zip(*columns, days, strict=True)
         return [
             DataFile(table, path, size, rows, str(day), 0, "{}") for path, size, rows, day in told
         ]

@@ -21,6 +21,8 @@ _CONFIGURATION = {
         "class": "DefaultRunCoordinator",
     },
 }
+_STATEMENT_TIMEOUT_MS = 60_000
+_POOL_RECYCLE_S = 3_600
 _SILENT = {
     "module": "dagster._core.storage.noop_compute_log_manager",
     "class": "NoOpComputeLogManager",
@@ -38,6 +40,11 @@ def prepare_dagster_home(settings: Settings, gateway: Gateway) -> Path:
 
 def foreground_instance(home: Path) -> DagsterInstance:
     """An instance for runs in this process, whose output stays on this terminal."""
-    return DagsterInstance.from_ref(
+    instance = DagsterInstance.from_ref(
         InstanceRef.from_dir(str(home), overrides={"compute_logs": _SILENT})
     )
+    # Its storage otherwise opens a connection for every event it writes.
+    instance.optimize_for_webserver(
+        statement_timeout=_STATEMENT_TIMEOUT_MS, pool_recycle=_POOL_RECYCLE_S, max_overflow=4
+    )
+    return instance

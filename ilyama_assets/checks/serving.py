@@ -19,16 +19,9 @@ from ilyama_resources.postgres.resource import Records
 from ilyama_resources.spark import Spark
 
 SAMPLE_OWNERS = 20
-COMPARED = (
-    *IDENTITY,
-    "kind",
-    "value_double",
-    "value_text",
-    "ts",
-    "source",
-    "policy",
-    "contributors",
-)
+VALUES = ("kind", "value_double", "value_text", "ts", "source", "policy", "contributors")
+COMPARED = (*IDENTITY, *VALUES)
+SIDES = ("ours", "theirs")
 _REBUILD = (
     "Materialize `current_value` with `rebuild: true`; it is made anew from the datapoints. "
     "If the difference comes back, keep the rows named here and report them."
@@ -43,23 +36,13 @@ _REBUILD = (
 def equals_recomputation(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
     """Recompute the values of some owners and compare."""
     session, warehouse = spark.spark_session, lake.warehouse
-    held = read(session, warehouse, CURRENT_VALUE)
-    owners = [row.owner_id for row in _some_owners(held).collect()]
     with records.gateway.transaction() as tx:
         taken_up = tx.derived_runs.last(CURRENT_VALUE.name).to_drain
+        owners = tx.devices.sample(SAMPLE_OWNERS)
     points = all_datapoints(session, warehouse).where(F.col("drain_id") <= taken_up)
-    ours = held.where(F.col("owner_id").isin(owners)).select(*COMPARED)
-    theirs = newest_per_key(points.where(F.col("owner_id").isin(owners))).select(*COMPARED)
-    wrong = ours.exceptAll(theirs).unionByName(theirs.exceptAll(ours))
-    count = wrong.count()
-    return report(
-        asset=CURRENT_VALUE.name,
-        check="equals_recomputation",
-        passed=count == 0,
-        counts={"owners compared": len(owners), "values compared": ours.count(), "differ": count},
-        sample=wrong.limit(SAMPLE_ROWS).toArrow().to_pylist(),
-        advice=_REBUILD,
-    )
+    theirs = newest_per_key(points.where(F.col("owner_id").isin(owners)))
+    ours = read(session, warehouse, CURRENT_VALUE).where(F.col("owner_id").isin(owners))
+    return _report("equals_recomputation", _compared(ours, theirs), {"owners": len(owners)})
 
 
 @asset_check(
@@ -76,30 +59,44 @@ def served_form_equals_delta_form(
         taken_up = tx.derived_runs.last(CURRENT_VALUE.name).to_drain
         served = _served_table(tx.current_values.all())
         unserved = tx.current_values.all_unserved()
-    held = _as_shown(read(session, lake.warehouse, CURRENT_VALUE)).select(*COMPARED)
+    held = _as_shown(read(session, lake.warehouse, CURRENT_VALUE))
+    if unserved:
+        held = _without(session, held, unserved)
     nothing = held.limit(0).withColumn("drain_id", F.lit(0).cast("bigint"))
     ours = session.createDataFrame(served) if served.num_rows else nothing
-    settled = ours.where(F.col("drain_id") <= taken_up).select(*COMPARED)
-    lacking = held.join(ours, list(IDENTITY), "left_anti")
-    wrong = settled.exceptAll(held).unionByName(_without(session, lacking, unserved))
-    count = wrong.count()
-    return report(
-        asset=CURRENT_VALUE.name,
-        check="served_form_equals_delta_form",
-        passed=count == 0,
-        counts={
-            "values compared": served.num_rows,
-            "lineages not served": len(unserved),
-            "differ": count,
-        },
-        sample=wrong.limit(SAMPLE_ROWS).toArrow().to_pylist(),
-        advice=_REBUILD,
+    settled = F.coalesce(F.col("ours.drain_id"), F.lit(0)) <= taken_up
+    compared = _compared(ours, held).where(settled)
+    return _report(
+        "served_form_equals_delta_form", compared, {"lineages not served": len(unserved)}
     )
 
 
-def _some_owners(held: DataFrame) -> DataFrame:
-    """A sample that changes from run to run."""
-    return held.select("owner_id").distinct().orderBy(F.rand()).limit(SAMPLE_OWNERS)
+def _compared(ours: DataFrame, theirs: DataFrame) -> DataFrame:
+    """Both sides of every value, and whether they differ."""
+    same_key = [F.col(f"ours.{name}").eqNullSafe(F.col(f"theirs.{name}")) for name in IDENTITY]
+    both = ours.alias("ours").join(theirs.alias("theirs"), same_key, "full")
+    same = F.lit(True)
+    for name in VALUES:
+        same = same & F.col(f"ours.{name}").eqNullSafe(F.col(f"theirs.{name}"))
+    return both.withColumn("differs", ~same)
+
+
+def _report(check: str, compared: DataFrame, counts: dict[str, int]) -> AssetCheckResult:
+    found = compared.agg(
+        F.count("*").alias("values"), F.count_if("differs").alias("wrong")
+    ).collect()[0]
+    sides = [
+        F.coalesce(F.col(f"ours.{name}"), F.col(f"theirs.{name}")).alias(name) for name in IDENTITY
+    ] + [F.col(f"{side}.{name}").alias(f"{side} {name}") for name in VALUES for side in SIDES]
+    wrong = compared.where("differs").select(*sides)
+    return report(
+        asset=CURRENT_VALUE.name,
+        check=check,
+        passed=found["wrong"] == 0,
+        counts=counts | {"values compared": found["values"], "values that differ": found["wrong"]},
+        sample=wrong.limit(SAMPLE_ROWS).toArrow().to_pylist() if found["wrong"] else [],
+        advice=_REBUILD,
+    )
 
 
 def _served_table(values: Iterable[CurrentValueRecord]) -> pa.Table:
@@ -119,7 +116,7 @@ def _without(session: SparkSession, values: DataFrame, lineages: Iterable[Lineag
     rows = [(device_id, escape_key(source_table)) for device_id, source_table in lineages]
     gone = session.createDataFrame(rows, "owner_id string, table string")
     keyed = values.withColumn("table", F.split_part("key", F.lit("."), F.lit(1)))
-    return keyed.join(F.broadcast(gone), ["owner_id", "table"], "left_anti").select(*COMPARED)
+    return keyed.join(F.broadcast(gone), ["owner_id", "table"], "left_anti").drop("table")
 
 
 SERVING_CHECKS = [equals_recomputation, served_form_equals_delta_form]

@@ -46,21 +46,25 @@ def _rule_check(contract: TableContract, rule: str) -> AssetChecksDefinition:
     )
     def check(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
         rows = read(spark.spark_session, lake.warehouse, contract)
-        in_breach = rows.where(~F.expr(DATAPOINT_RULES[rule]))
+        in_breach = ~F.expr(DATAPOINT_RULES[rule])
+        found = rows.agg(F.count("*").alias("rows"), F.count_if(in_breach).alias("breaches"))
+        total, breaches = found.collect()[0]
         quarantined = read(spark.spark_session, lake.warehouse, QUARANTINED_DATAPOINTS)
-        breaches = in_breach.count()
         return report(
             asset=contract.name,
             check=rule,
             passed=breaches == 0,
             counts={
-                "rows": rows.count(),
+                "rows": total,
                 "rows in breach": breaches,
                 "rows quarantined": quarantined.where(F.col("reason") == rule).count(),
             },
             sample=_sample(
-                in_breach, ("datapoint_id", "owner_kind", "owner_id", "key", "drain_id")
-            ),
+                rows.where(in_breach),
+                ("datapoint_id", "owner_kind", "owner_id", "key", "drain_id"),
+            )
+            if breaches
+            else [],
             advice=(
                 "A writer other than intake added these rows. Find it by the table's history, then "
                 "remove them; intake sets such rows apart in `quarantined_datapoints`."
@@ -89,7 +93,7 @@ def one_row_per_dedup_key_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckR
         check="one_row_per_dedup_key_in_table",
         passed=count == 0,
         counts={"rows": changes.count(), "repeated keys": count},
-        sample=_sample(repeated, (*ROW_KEY, "rows", "drains")),
+        sample=_sample(repeated, (*ROW_KEY, "rows", "drains")) if count else [],
         advice="Stop intake and look at the drains named here: no row may be stored twice.",
     )
 
@@ -119,8 +123,13 @@ def ledger_balance_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
         check="ledger_balance_in_table",
         passed=off == 0 and lost == 0,
         counts={"lines": ledger.count(), "sums out of balance": off, "segments incomplete": lost},
-        sample=_sample(unbalanced, ("segment_id", "device_id", "source_table", "origin"))
-        or _sample(missing, ("segment_id", "messages", "lines")),
+        sample=(
+            _sample(unbalanced, ("segment_id", "device_id", "source_table", "origin"))
+            if off
+            else _sample(missing, ("segment_id", "messages", "lines"))
+            if lost
+            else []
+        ),
         advice="Look up the segments named here in `raw_batches` and `batch_ledger`.",
     )
 

@@ -144,7 +144,8 @@ class EmbeddedSpark(EmbeddedServer):
 
 
 def _java_options() -> str:
-    return f"-Duser.timezone=UTC -Dlog4j2.configurationFile={_QUIET_LOGGING.as_uri()}"
+    # The JVM plans, Python workers compute: its optimising compiler would only compete with them.
+    return f"-XX:TieredStopAtLevel=1 -Duser.timezone=UTC -Dlog4j2.configurationFile={_QUIET_LOGGING.as_uri()}"
 
 
 def _spark_home() -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any
 
-from sqlalchemy import Connection, MetaData, Table
+from sqlalchemy import Column, Connection, MetaData, Table
 
 _NUL, _SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", _NUL: _SHOWN_NUL})
@@ -21,9 +21,9 @@ def shown(text: str) -> str:
 def copied(connection: Connection, table: Table, rows: Iterable[Sequence[Any]]) -> Table:
     """A temporary table shaped like `table` that holds the rows until the transaction ends."""
     name = f"incoming_{table.name}"
-    incoming = Table(name, MetaData(), *(c.copy() for c in table.columns), prefixes=["TEMPORARY"])
-    for constraint in list(incoming.constraints):
-        incoming.constraints.discard(constraint)
+    incoming = Table(
+        name, MetaData(), *(Column(c.name, c.type) for c in table.columns), prefixes=["TEMPORARY"]
+    )
     connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
     incoming.create(connection)
     columns = ", ".join(f'"{column.name}"' for column in table.columns)

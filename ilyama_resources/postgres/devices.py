@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_resources.postgres.copying import copied
@@ -55,6 +55,11 @@ class Devices:
         rows = [device._asdict() | {"auto": auto, "registered_at": now} for device in devices]
         if rows:
             self._connection.execute(insert(DEVICE).on_conflict_do_nothing(), rows)
+
+    def sample(self, size: int) -> list[str]:
+        """Some devices, others each time."""
+        query = select(DEVICE.c.device_id).order_by(func.random()).limit(size)
+        return list(self._connection.scalars(query))
 
     def states(self, device_ids: Iterable[str]) -> dict[str, str]:
         """The stored states of the given devices."""

@@ -1,0 +1,94 @@
+"""`python -m docs.generate_tables` writes `docs/tables.md` from the contracts of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import deltalake
+from sqlalchemy import Column, Table
+
+from ilyama_assets.tables import TABLES
+from ilyama_resources.data_files import PARTITION, TableContract
+from ilyama_resources.postgres.schema import METADATA
+
+PAGE = Path(__file__).with_name("tables.md")
+
+_HEAD = """\
+# Tables
+
+This page is generated from `ilyama_assets/tables.py` and `ilyama_resources/postgres/schema.py` by
+`python -m docs.generate_tables`; a test fails when it is not what they say.
+
+## Delta tables
+
+They lie in `warehouse/` of the home, one directory each, and are readable by anything that reads
+Delta. Timestamps are UTC microseconds. A table with a column `day` is partitioned by it, and its
+files carry the smallest and largest value of every column but flags and those that its line *No
+statistics* names: filter by the others to read less.
+"""
+
+_RECORDS_HEAD = """
+## Records in Postgres
+
+The intake side of the platform's memory. Migrations in `ilyama_resources/postgres/migrations/`
+are the authority; only the gateway (`ilyama_resources/postgres/gateway.py`) opens the database. The
+view `current_value` has the columns of the Delta table of that name, over `current_value_record`;
+it says `stale` of a value that is older than 24 hours.
+"""
+
+_RECORDS = {
+    "component": "Owners of datapoints; a device is one, created by its first drain.",
+    "current_value_record": "The newest value of every key of served lineages.",
+    "datapoint_type": "Datapoint keys, created with the kind that was first seen.",
+    "derived_run": "How far each derived table has come: a number and a range of drains per run.",
+    "device": "The registry: which topic root is which device.",
+    "device_state": "What the engine remembers of a device between drains, as JSON.",
+    "drain": "Every drain and how far it has come: `open`, `sealed`, `done` or `held`.",
+    "drain_seal": "What a sealed drain will commit and close with; gone once it is done.",
+    "internal_log": "Lines for operators, such as why a drain is held.",
+    "ledger_total": "The ledger summed by drain, segment, device, table, kind and outcome.",
+    "lineage": "Lineages that are not served from Postgres.",
+    "segment": "Landed files, and the drain that took each.",
+    "warehouse": "The UUID that ties these records to their tables.",
+}
+
+
+def tables_page() -> str:
+    """The page as it should be."""
+    delta = (part for contract in TABLES.values() for part in _delta_table(contract))
+    records = (part for name in sorted(METADATA.tables) for part in _record_table(name))
+    return "\n".join([_HEAD, *delta, _RECORDS_HEAD, *records]).rstrip() + "\n"
+
+
+def _delta_table(contract: TableContract) -> Iterator[str]:
+    yield f"### `{contract.name}`\n\n{contract.description}\n"
+    yield "| column | type | meaning |\n|---|---|---|"
+    fields = deltalake.Schema.from_arrow(contract.schema).fields
+    for column, field in zip(contract.columns, fields, strict=True):
+        yield f"| `{column.name}` | {field.type.type} | {column.meaning} |"
+    yield ""
+    yield from _without_statistics(contract)
+    for name, expression in contract.constraints.items():
+        yield f"CHECK `{name}`:\n\n```sql\n{expression}\n```\n"
+
+
+def _without_statistics(contract: TableContract) -> Iterator[str]:
+    names = [f"`{c.name}`" for c in contract.columns if not c.skipping and c.name != PARTITION]
+    if names:
+        yield f"No statistics: {', '.join(names)}.\n"
+
+
+def _record_table(name: str) -> Iterator[str]:
+    table = METADATA.tables[name]
+    yield f"### `{name}`\n\n{_RECORDS[name]}\n"
+    yield f"{', '.join(_named(table, column) for column in table.columns)}.\n"
+
+
+def _named(table: Table, column: Column[object]) -> str:
+    key = " *(key)*" if column.name in table.primary_key.columns else ""
+    return f"`{column.name}`{key}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(tables_page(), encoding="utf-8")

@@ -1,0 +1,128 @@
+"""Row batches of one device, and an engine that takes them."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ilyama_protocol.fingerprint import Affinity, SchemaColumn, schema_hash
+from ilyama_protocol.intake.datapoints import Points
+from ilyama_protocol.intake.engine import Device, IntakeEngine
+from ilyama_protocol.intake.history import History
+from ilyama_protocol.intake.outcomes import LedgerLine, Message
+from ilyama_protocol.intake.state import DeviceState, LineageState
+
+DEVICE_ID = "acme/dev-1"
+TOPIC = f"{DEVICE_ID}/sync/rows/batch"
+NOW = 1_777_366_800_000_000
+TABLE = "pumps"
+A = "019693d0-0000-7000-8000-00000000000a"
+B = "019693d0-0000-7000-8000-00000000000b"
+C = "019693d0-0000-7000-8000-00000000000c"
+UNNAMED_SCHEMA = "a3" * 32
+ONE_ROW = {"mode": "idle"}
+
+Change = dict[str, Any]
+
+
+def change(seq: int, pk: Any = 1, *, op: str = "update", row: Any = ONE_ROW) -> Change:
+    content = None if op == "delete" else row
+    return {"commit_seq": seq, "op": op, "pk": {"id": pk}, "row": content}
+
+
+def columns(**affinities: str) -> tuple[SchemaColumn, ...]:
+    """Columns by name and affinity; only these two matter to intake."""
+    return tuple(
+        SchemaColumn(name, Affinity(affinity), pk_ordinal=0, not_null=False)
+        for name, affinity in affinities.items()
+    )
+
+
+def batch(
+    *changes: Change,
+    epoch: str = A,
+    table: str = TABLE,
+    number: int = 0,
+    schema: tuple[SchemaColumn, ...] = (),
+    announce: bool = True,
+) -> bytes:
+    """A row batch; one with a schema names it, and announces its columns unless told not to."""
+    numbers = [change["commit_seq"] for change in changes]
+    document = {
+        "format_version": 1,
+        "capture_strategy": "sqlite_row_batch_v1",
+        "batch_id": f"019693e0-7c1a-7b3e-9f00-{number:012x}",
+        "journal_epoch": epoch,
+        "source_table": table,
+        "schema_hash": schema_hash(table, schema) if schema else UNNAMED_SCHEMA,
+        "first_commit_seq": min(numbers),
+        "last_commit_seq": max(numbers),
+        "rows": changes,
+    }
+    if schema and announce:
+        document["schema_columns"] = _declaration(table, schema)
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _declaration(table: str, schema: tuple[SchemaColumn, ...]) -> dict[str, Any]:
+    names = ("name", "decl_type_affinity", "pk_ordinal", "not_null")
+    declared = [{name: getattr(column, name) for name in names} for column in schema]
+    return {"table_name": table, "columns": declared}
+
+
+def message(
+    payload: bytes, *, at: int = NOW, position: int = 0, topic: str = TOPIC, **properties: str
+) -> Message:
+    return Message("segment", position, topic, payload, at, user_properties=properties)
+
+
+def engine(
+    state: DeviceState | None = None,
+    *,
+    history: History | None = None,
+    inspect: Callable[[Message], None] | None = None,
+) -> IntakeEngine:
+    return IntakeEngine(Device(DEVICE_ID), state or DeviceState(), history=history, inspect=inspect)
+
+
+def decided(payloads: Iterable[bytes], engine: IntakeEngine) -> IntakeEngine:
+    """The engine after it took payloads that landed a second apart."""
+    for position, payload in enumerate(payloads):
+        engine.decide(message(payload, at=NOW + position * 1_000_000, position=position))
+    return engine
+
+
+def taken(*payloads: bytes) -> IntakeEngine:
+    """An engine that knew nothing and took these payloads in one drain."""
+    return decided(payloads, engine())
+
+
+def state_with(table: str = TABLE, **lineage: Any) -> DeviceState:
+    """The state of a device whose epochs are those that the lineage names, in their order."""
+    epochs = {*lineage.get("watermarks", {}), *lineage.get("floors", {})}
+    ranks = {epoch: rank for rank, epoch in enumerate(sorted(epochs))}
+    return DeviceState(epochs=ranks, lineages={table: LineageState(**lineage)})
+
+
+def counts(line: LedgerLine) -> dict[str, int]:
+    """The row counts of a ledger line that are not zero."""
+    sorts = ("received", "new", "duplicate", "conflict", "below_floor", "rejected", "staged")
+    told = {sort: getattr(line, f"rows_{sort}") for sort in sorts}
+    return {sort: count for sort, count in told.items() if count}
+
+
+def last_line(engine: IntakeEngine) -> LedgerLine:
+    return engine.outcomes.ledger[-1]
+
+
+def accepted_places(engine: IntakeEngine) -> list[tuple[str, int, bool]]:
+    """The (epoch, commit_seq, late) of every accepted row, in order of acceptance."""
+    return [
+        (rows.batch.journal_epoch, rows.batch.commit_seq[i], i in rows.late)
+        for rows in engine.outcomes.accepted
+        for i in rows.rows
+    ]
+
+
+def points_of(engine: IntakeEngine) -> list[Points]:
+    """The datapoints of the batch that was accepted last."""
+    return engine.outcomes.accepted[-1].points
