@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from ilyama_protocol.intake.history import BatchNeed, KnownPayload, NewestChange, StoredRow
-from ilyama_protocol.intake.outcomes import CurrentValue
 from ilyama_resources.data_files import DataFile
 
 
@@ -66,13 +65,6 @@ class DeviceNeeds(msgspec.Struct):
     needs: list[BatchNeed]
 
 
-class CurrentValues(msgspec.Struct):
-    """The newest values of one device, by key and instance."""
-
-    device_id: str
-    values: dict[str, dict[str, CurrentValue]]
-
-
 class Findings(msgspec.Struct):
     """What the integrity checks found in what one task wrote."""
 
@@ -95,7 +87,8 @@ class Products(msgspec.Struct):
     done: list[DeviceDone] = []
     needs: list[DeviceNeeds] = []
     files: list[DataFile] = []
-    current: list[CurrentValues] = []
+    current: list[bytes] = []
+    """The newest values of devices, as Arrow streams."""
     crowded: list[tuple[str, str]] = []
     """Lineages with more instances than are served from Postgres."""
     ledger: bytes = b""

@@ -22,8 +22,9 @@ from pyspark.sql import functions as F
 
 from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.drains.integrity import TaskIntegrity
-from ilyama_assets.drains.orders import CurrentValues, Products, decode_products, encode
+from ilyama_assets.drains.orders import Products, decode_products, encode
 from ilyama_assets.drains.planning import Plan
+from ilyama_assets.drains.projection import encoded, projected
 from ilyama_assets.drains.sealing import Seal, make_seal
 from ilyama_assets.drains.task import PRODUCTS_DDL, PRODUCTS_SCHEMA, write_tables
 from ilyama_assets.drains.totals import encoded_totals
@@ -249,14 +250,11 @@ def _line(rows: AcceptedRows, lacking: set[tuple[str, int]]) -> LedgerLine:
 
 def _current(
     device_id: str, accepted: Sequence[AcceptedRows], absent: dict[str, pa.Table]
-) -> list[CurrentValues]:
+) -> list[bytes]:
     """The newest values of the device, when something was missing."""
     if not any(table.num_rows for table in absent.values()):
         return []
     newest: dict[tuple[str, str], CurrentValue] = {}
     for rows in accepted:
         newest_values(newest, rows)
-    values: dict[str, dict[str, CurrentValue]] = {}
-    for (key, instance), value in newest.items():
-        values.setdefault(key, {})[instance] = value
-    return [CurrentValues(device_id, values)]
+    return [encoded([projected(device_id, newest)])]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import zstandard
 
-from ilyama_assets.drains.orders import CurrentValues, DeviceDone, Findings, Products
+from ilyama_assets.drains.orders import DeviceDone, Findings, Products
 from ilyama_assets.drains.planning import Plan
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.devices import RegisteredDevice
@@ -18,7 +18,7 @@ class Seal(msgspec.Struct):
 
     files: list[DataFile]
     states: list[DeviceDone]
-    current: list[CurrentValues]
+    current: list[bytes]
     crowded: list[tuple[str, str]]
     ledger: list[bytes]
     keys: dict[str, str]

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.drains.integrity import TaskIntegrity, split_by_rules
 from ilyama_assets.drains.orders import (
-    CurrentValues,
     DeviceDone,
     DeviceNeeds,
     DeviceOrder,
@@ -28,11 +27,12 @@ from ilyama_assets.drains.orders import (
     decode_order,
     encode,
 )
+from ilyama_assets.drains.projection import encoded, projected
 from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, TABLES
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
-from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
+from ilyama_protocol.intake.outcomes import Message, Origin
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
@@ -88,6 +88,7 @@ class _Task:
         self._limits = Limits(order.payload_max_bytes, order.batch_max_rows)
         self._decided = _Decided()
         self._products = Products()
+        self._current: list[pa.Table] = []
 
     def run(self) -> Products:
         messages = _messages_by_topic(self._order)
@@ -99,6 +100,7 @@ class _Task:
         self._decided.tables = split_by_rules(self._decided.tables, integrity)
         integrity.inspect(self._decided.tables)
         self._products.findings = integrity.findings
+        self._products.current = [encoded(self._current)]
         self._products.ledger = encoded_totals(self._decided.tables.get(BATCH_LEDGER.name, []))
         order = self._order
         stem = f"drain-{order.drain_id:08}-{order.attempt}-{order.number:03}-{uuid4().hex}"
@@ -164,12 +166,13 @@ class _Task:
         most = self._order.served_instances
         crowded = {table for table, found in instances.items() if len(found) > most}
         self._products.crowded += [(device_id, table) for table in crowded]
-        values: dict[str, dict[str, CurrentValue]] = {}
-        for (key, instance), value in engine.current.items():
-            if value.source_table not in crowded:
-                values.setdefault(key, {})[instance] = value
-        if values:
-            self._products.current.append(CurrentValues(device_id, values))
+        served = {
+            place: value
+            for place, value in engine.current.items()
+            if value.source_table not in crowded
+        }
+        if served:
+            self._current.append(projected(device_id, served))
 
 
 def write_tables(

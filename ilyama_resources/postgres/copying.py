@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import csv
 from sqlalchemy import Column, Connection, MetaData, Table
 
 _NUL, _SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
@@ -20,15 +22,33 @@ def shown(text: str) -> str:
 
 def copied(connection: Connection, table: Table, rows: Iterable[Sequence[Any]]) -> Table:
     """A temporary table shaped like `table` that holds the rows until the transaction ends."""
-    name = f"incoming_{table.name}"
+    columns = [column.name for column in table.columns]
+    return _copy(connection, table, columns, _lines(rows), form="text")
+
+
+def copied_arrow(connection: Connection, table: Table, rows: pa.Table) -> Table:
+    """The same for columns that are in Arrow already; what they leave out is null."""
+    lines = io.BytesIO()
+    options = csv.WriteOptions(include_header=False, quoting_style="needed")
+    csv.write_csv(rows, lines, options)
+    lines.seek(0)
+    return _copy(connection, table, rows.column_names, lines, form="csv")
+
+
+def _copy(
+    connection: Connection, table: Table, names: Sequence[str], lines: Any, *, form: str
+) -> Table:
     incoming = Table(
-        name, MetaData(), *(Column(c.name, c.type) for c in table.columns), prefixes=["TEMPORARY"]
+        f"incoming_{table.name}",
+        MetaData(),
+        *(Column(column.name, column.type) for column in table.columns),
+        prefixes=["TEMPORARY"],
     )
-    connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
+    incoming.drop(connection, checkfirst=True)
     incoming.create(connection)
-    columns = ", ".join(f'"{column.name}"' for column in table.columns)
+    quoted = ", ".join(f'"{name}"' for name in names)
     with closing(connection.connection.cursor()) as cursor:
-        cursor.copy_expert(f"COPY {name} ({columns}) FROM STDIN", _lines(rows))
+        cursor.copy_expert(f"COPY {incoming.name} ({quoted}) FROM STDIN (FORMAT {form})", lines)
     return incoming
 
 

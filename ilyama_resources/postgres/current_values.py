@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, delete, func, select, tuple_
+import pyarrow as pa
+from sqlalchemy import Connection, Select, delete, func, literal, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
-from ilyama_resources.postgres.copying import copied
+from ilyama_resources.postgres.copying import copied_arrow
 from ilyama_resources.postgres.schema import CURRENT_VALUE, LINEAGE
 
 Lineage = tuple[str, str]
@@ -73,11 +74,13 @@ class CurrentValues:
         lineage = tuple_(CURRENT_VALUE.c.owner_id, CURRENT_VALUE.c.source_table)
         self._connection.execute(delete(CURRENT_VALUE).where(lineage.in_(gone)))
 
-    def advance(self, records: Iterable[CurrentValueRecord]) -> None:
+    def advance(self, values: pa.Table, *, drain_id: int) -> None:
         """Store values that are newer than what is there."""
-        incoming = copied(self._connection, CURRENT_VALUE, records)
+        incoming = copied_arrow(self._connection, CURRENT_VALUE, values)
+        names = [*values.column_names, "updated_at", "drain_id"]
+        given = [incoming.c[name] for name in values.column_names]
         statement = insert(CURRENT_VALUE).from_select(
-            [column.name for column in incoming.columns], select(incoming)
+            names, select(*given, func.now(), literal(drain_id))
         )
         self._connection.execute(
             statement.on_conflict_do_update(

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    Uuid,
 )
 
 METADATA = MetaData()
@@ -127,7 +128,7 @@ LEDGER_TOTAL = Table(
 CURRENT_VALUE = Table(
     "current_value_record",
     METADATA,
-    Column("identity", Text, primary_key=True),
+    Column("identity", Uuid(as_uuid=False), primary_key=True),
     Column("owner_kind", Text, nullable=False),
     Column("owner_id", Text, nullable=False),
     Column("key", Text, nullable=False),

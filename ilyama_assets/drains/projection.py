@@ -1,0 +1,107 @@
+"""Current values on their way to Postgres: the newest that a drain has seen, as Arrow columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import md5
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ilyama_assets.drains.datapoint_ids import datapoint_ids
+from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE, DatapointKind
+from ilyama_protocol.intake.outcomes import CurrentValue
+
+POLICY = "latest"
+NUL, SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
+"""Postgres cannot hold U+0000 in a text; it is shown as U+FFFD there."""
+
+PROJECTION_SCHEMA = pa.schema(
+    [
+        ("identity", pa.string()),
+        ("owner_kind", pa.string()),
+        ("owner_id", pa.string()),
+        ("key", pa.string()),
+        ("instance", pa.string()),
+        ("provenance", pa.string()),
+        ("kind", pa.string()),
+        ("value_double", pa.float64()),
+        ("value_text", pa.string()),
+        ("ts", pa.timestamp("us", tz="UTC")),
+        ("source", pa.string()),
+        ("policy", pa.string()),
+        ("contributors", pa.string()),
+        ("source_table", pa.string()),
+    ]
+)
+
+
+def projected(device_id: str, current: Mapping[tuple[str, str], CurrentValue]) -> pa.Table:
+    """The current values of one device."""
+    values = list(current.values())
+    metric = [value.kind is DatapointKind.METRIC for value in values]
+    ts = np.fromiter((value.ts for value in values), np.int64, len(values))
+    series = np.fromiter((value.series for value in values), np.uint64, len(values))
+    columns: dict[str, Any] = {
+        "identity": list(_identities(device_id, current)),
+        "owner_id": [device_id] * len(values),
+        "key": _shown([key for key, _ in current]),
+        "instance": _shown([instance for _, instance in current]),
+        "kind": [value.kind.value for value in values],
+        "value_double": [v.value if m else None for v, m in zip(values, metric, strict=True)],
+        "value_text": _shown([None if m else v.value for v, m in zip(values, metric, strict=True)]),
+        "ts": pa.array(ts).cast(PROJECTION_SCHEMA.field("ts").type),
+        "contributors": _contributors(datapoint_ids(ts, series)),
+        "source_table": [value.source_table for value in values],
+    }
+    for name, word in _CONSTANTS.items():
+        columns[name] = pa.repeat(word, len(values))
+    arrays = [
+        pa.array(columns[f.name], f.type) if isinstance(columns[f.name], list) else columns[f.name]
+        for f in PROJECTION_SCHEMA
+    ]
+    return pa.Table.from_arrays(arrays, schema=PROJECTION_SCHEMA)
+
+
+_CONSTANTS = {
+    "owner_kind": OWNER_KIND,
+    "provenance": PROVENANCE,
+    "source": SOURCE,
+    "policy": POLICY,
+}
+
+
+def encoded(tables: Iterable[pa.Table]) -> bytes:
+    """Tables of current values as one Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, PROJECTION_SCHEMA) as writer:
+        for table in tables:
+            writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def decoded(streams: Iterable[bytes]) -> pa.Table:
+    """The current values of all streams."""
+    tables = [pa.ipc.open_stream(stream).read_all() for stream in streams if stream]
+    return pa.concat_tables(tables) if tables else PROJECTION_SCHEMA.empty_table()
+
+
+def _identities(device_id: str, current: Iterable[tuple[str, str]]) -> Iterable[str]:
+    """A hash of each value's identity: keys and instances may be longer than an index allows."""
+    owner = md5(f"{OWNER_KIND}\n{PROVENANCE}\n{device_id}".encode(), usedforsecurity=False)
+    for key, instance in current:
+        identity = owner.copy()
+        identity.update(f"{len(key)}:{key}{instance}".encode())
+        yield identity.hexdigest()
+
+
+def _shown(texts: Sequence[object]) -> pa.Array:
+    return pc.replace_substring(pa.array(texts, pa.string()), NUL, SHOWN_NUL)
+
+
+def _contributors(ids: pa.Array) -> pa.Array:
+    """What a current value rests on: with one source, the datapoint it is."""
+    head, tail = f'[{{"source":"{SOURCE}","datapoint_id":"', '"}]'
+    return pc.binary_join_element_wise(head, ids, tail, "")

@@ -1,0 +1,28 @@
+"""Messages that land on a platform without a broker or a file of captured traffic."""
+
+from collections.abc import Sequence
+
+from ilyama_assets.drains.protocol import DrainReport, Intake
+from ilyama_protocol.intake.outcomes import Message
+from ilyama_resources.landing import register
+from ilyama_resources.segment_files import SegmentIds
+from tests.unit.intake.traffic import NOW
+
+Payloads = Sequence[tuple[str, bytes]]
+"""(device_id, row batch), in order of arrival."""
+
+
+def drained(intake: Intake, *segments: Payloads) -> list[DrainReport]:
+    """Land segments and drain everything that waits."""
+    ids = SegmentIds.fresh()
+    for number, payloads in enumerate(segments):
+        messages = [
+            Message("", 0, f"{device_id}/sync/rows/batch", payload, NOW)
+            for device_id, payload in payloads
+        ]
+        register(intake.gateway, [intake.landing.write(ids[number], messages)])
+    reports = []
+    with intake.alone():
+        while (report := intake.drain()) is not None:
+            reports.append(report)
+    return reports

@@ -1,0 +1,157 @@
+"""The current value of a key is the newest of its datapoints that did not come late."""
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from ilyama_assets.tables import CURRENT_VALUE
+from ilyama_assets.transforms.current_values import IDENTITY, newest_per_key
+
+Point = dict[str, Any]
+MOMENT = pa.timestamp("us", tz="UTC")
+POINTS = pa.schema(
+    [
+        *((name, pa.string()) for name in (*IDENTITY, "kind", "source", "datapoint_id")),
+        ("value_double", pa.float64()),
+        ("value_text", pa.string()),
+        ("ts", MOMENT),
+        ("late", pa.bool_()),
+        ("revision", pa.int64()),
+    ]
+)
+START = datetime(2026, 4, 28, 9, tzinfo=UTC)
+TOLD = ("kind", "value_double", "value_text", "ts", "source")
+
+
+def _point(*, kind: str = "metric", at: int = 0, late: bool = False, **changes: Any) -> Point:
+    value: Any = changes.pop("value", 1.0)
+    return {
+        "owner_kind": "component",
+        "owner_id": "acme/one",
+        "key": "pumps.v",
+        "instance": "1",
+        "provenance": "observed",
+        "kind": kind,
+        "source": "edge.rows",
+        "datapoint_id": f"{kind}-{at}",
+        "value_double": value if kind == "metric" else None,
+        "value_text": value if kind == "state" else None,
+        "ts": START + timedelta(microseconds=at),
+        "late": late,
+        "revision": 0,
+    } | changes
+
+
+def _frame(session: SparkSession, points: Sequence[Point]) -> DataFrame:
+    return session.createDataFrame(pa.Table.from_pylist(list(points), POINTS))
+
+
+def _newest(session: SparkSession, points: Sequence[Point]) -> list[Point]:
+    rows = newest_per_key(_frame(session, points)).toArrow().to_pylist()
+    return [{name: row[name] for name in (*IDENTITY, *TOLD)} for row in rows]
+
+
+def _by_hand(points: Sequence[Point]) -> list[Point]:
+    newest: dict[tuple[str, ...], Point] = {}
+    for point in points:
+        identity = tuple(point[name] for name in IDENTITY)
+        standing = newest.get(identity)
+        if not point["late"] and (standing is None or _place(point) > _place(standing)):
+            newest[identity] = point
+    return [{name: point[name] for name in (*IDENTITY, *TOLD)} for point in newest.values()]
+
+
+def _place(point: Point) -> tuple[Any, ...]:
+    return (point["ts"], point["revision"], point["kind"] == "metric")
+
+
+def _random_points(seed: int) -> list[Point]:
+    chance = random.Random(seed)
+    found: dict[tuple[Any, ...], Point] = {}
+    for number in range(600):
+        point = _point(
+            kind=chance.choice(("metric", "state")),
+            at=chance.randrange(-8, 8),
+            late=chance.random() < 0.4,
+            owner_id=chance.choice(("acme/one", "acme/two")),
+            key=chance.choice(("pumps.v", "pumps.w", "pumps.é")),
+            instance=chance.choice(("", "1", "a%2Fb")),
+            provenance=chance.choice(("observed", "calculated")),
+            revision=chance.choice((0, 0, 0, 1)),
+        )
+        point["value_double" if point["kind"] == "metric" else "value_text"] = (
+            chance.choice((number / 7, None)) if point["kind"] == "metric" else f"text {number}"
+        )
+        found[(*(point[name] for name in IDENTITY), *_place(point))] = point
+    return chance.sample([*found.values()], len(found))
+
+
+def _sorted(rows: list[Point]) -> list[Point]:
+    return sorted(rows, key=lambda row: [row[name] for name in IDENTITY])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_newest_per_key_equals_brute_force(session: SparkSession, seed: int) -> None:
+    points = _random_points(seed)
+
+    assert _sorted(_newest(session, points)) == _sorted(_by_hand(points))
+
+
+def test_a_late_point_never_wins(session: SparkSession) -> None:
+    points = [_point(at=1, value=1.0), _point(at=9, value=9.0, late=True)]
+
+    assert [row["value_double"] for row in _newest(session, points)] == [1.0]
+
+
+def test_a_key_with_nothing_but_late_points_has_no_current_value(session: SparkSession) -> None:
+    assert _newest(session, [_point(late=True)]) == []
+
+
+@pytest.mark.parametrize(
+    ("metric_at", "state_at", "kind"),
+    [(1, 2, "state"), (2, 1, "metric"), (1, 1, "metric")],
+    ids=["the newer state", "the newer metric", "at one moment the metric"],
+)
+def test_a_key_of_two_kinds_has_one_value(
+    session: SparkSession, metric_at: int, state_at: int, kind: str
+) -> None:
+    points = [_point(at=metric_at), _point(kind="state", at=state_at, value="on")]
+
+    (value,) = _newest(session, points)
+
+    assert value["kind"] == kind
+    assert (value["value_double"] is None) == (kind == "state")
+    assert (value["value_text"] is None) == (kind == "metric")
+
+
+def test_a_newest_value_of_null_is_the_value(session: SparkSession) -> None:
+    (value,) = _newest(session, [_point(at=1), _point(at=2, value=None)])
+
+    assert (value["value_double"], value["ts"]) == (None, START + timedelta(microseconds=2))
+
+
+def test_a_value_says_what_it_rests_on(session: SparkSession) -> None:
+    (row,) = newest_per_key(_frame(session, [_point(at=3)])).toArrow().to_pylist()
+
+    assert [*row] == CURRENT_VALUE.schema.names
+    assert row["contributors"] == '[{"source":"edge.rows","datapoint_id":"metric-3"}]'
+    assert row["policy"] == "latest"
+
+
+@pytest.mark.parametrize(
+    ("age_h", "stale_after_h", "state"),
+    [(23.0, 24, "fresh"), (25.0, 24, "stale"), (0.2, 0.5, "fresh"), (0.7, 0.5, "stale")],
+)
+def test_a_value_is_stale_when_it_is_old(
+    session: SparkSession, age_h: float, stale_after_h: float, state: str
+) -> None:
+    point = _point(ts=datetime.now(UTC) - timedelta(hours=age_h))
+
+    (row,) = newest_per_key(_frame(session, [point]), stale_after_h=stale_after_h).collect()
+
+    assert row.state == state

@@ -1,0 +1,61 @@
+"""When the sensor asks for a run, and of which day."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from ilyama_resources.postgres.drains import Drain, DrainState
+from ilyama_resources.postgres.segments import PendingDay
+from sensors.landed_segments import plan_tick
+
+MONDAY, TUESDAY = date(2026, 4, 27), date(2026, 4, 28)
+OPENED = datetime(2026, 4, 28, tzinfo=UTC)
+WAITING = [PendingDay(MONDAY, 3, 30, 300), PendingDay(TUESDAY, 1, 10, 100)]
+
+
+def _unfinished(day: date, state: DrainState = DrainState.OPEN) -> Drain:
+    return Drain(7, day, "live", state, 0, 1, 1, 1, None, OPENED, None, None)
+
+
+@pytest.mark.parametrize(
+    ("pending", "unfinished", "runs_at_work", "day", "reason"),
+    [
+        ([], None, 0, None, "no segment is waiting"),
+        (WAITING, None, 0, MONDAY, "3 segments of 2026-04-27 are waiting"),
+        (WAITING[1:], None, 0, TUESDAY, "1 segments of 2026-04-28 are waiting"),
+        ([], _unfinished(TUESDAY), 0, TUESDAY, "drain 7 is unfinished"),
+        (WAITING, _unfinished(TUESDAY), 0, TUESDAY, "drain 7 is unfinished"),
+        (WAITING, _unfinished(TUESDAY, DrainState.SEALED), 0, TUESDAY, "drain 7 is unfinished"),
+        (WAITING, None, 1, None, "at work"),
+        ([], _unfinished(TUESDAY), 2, None, "at work"),
+        ([], None, 1, None, "at work"),
+    ],
+    ids=[
+        "nothing waits",
+        "the oldest day first",
+        "the only day",
+        "an unfinished drain alone",
+        "an unfinished drain before older days",
+        "a sealed drain too",
+        "a run at work takes what waits",
+        "a run at work finishes the drain",
+        "a run at work and nothing to do",
+    ],
+)
+def test_a_tick_is_planned(
+    pending: list[PendingDay],
+    unfinished: Drain | None,
+    runs_at_work: int,
+    day: date | None,
+    reason: str,
+) -> None:
+    plan = plan_tick(pending, unfinished, runs_at_work=runs_at_work)
+
+    assert plan.day == day
+    assert reason in plan.reason
+
+
+def test_a_held_drain_waits_for_an_operator_and_not_for_runs() -> None:
+    plan = plan_tick(WAITING, _unfinished(MONDAY, DrainState.HELD), runs_at_work=0)
+
+    assert plan.day is None

@@ -1,0 +1,51 @@
+"""Segments are named by UUIDv7s whose order is the order of landing."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ilyama_protocol.identifiers import is_uuid7
+from ilyama_resources.segment_files import SegmentIds
+
+STARTS = st.integers(0, 2**47)
+TAILS = st.integers(0, 2**62 - 1)
+ORDINALS = st.integers(0, 10_000_000)
+
+
+@given(STARTS, TAILS, ORDINALS)
+def test_every_id_is_a_uuid_of_version_7(started_ms: int, tail: int, ordinal: int) -> None:
+    name = SegmentIds(started_ms, tail)[ordinal]
+
+    assert is_uuid7(name)
+    assert name == str(UUID(name))
+
+
+@given(STARTS, TAILS, ORDINALS, ORDINALS)
+def test_ids_sort_as_their_ordinals(started_ms: int, tail: int, one: int, two: int) -> None:
+    ids = SegmentIds(started_ms, tail)
+
+    assert (ids[one] < ids[two]) == (one < two)
+    assert (ids[one] == ids[two]) == (one == two)
+
+
+@given(STARTS, TAILS, ORDINALS)
+def test_the_same_seed_gives_the_same_ids(started_ms: int, tail: int, ordinal: int) -> None:
+    assert SegmentIds(started_ms, tail)[ordinal] == SegmentIds(started_ms, tail)[ordinal]
+
+
+def test_ids_tell_when_they_began() -> None:
+    began = 1_777_366_800_123
+
+    assert UUID(SegmentIds(began, 0)[0]).int >> 80 == began
+    assert UUID(SegmentIds(began, 0)[4095]).int >> 80 == began
+    assert UUID(SegmentIds(began, 0)[4096]).int >> 80 == began + 1
+
+
+def test_fresh_ids_begin_now_and_differ() -> None:
+    before = int(datetime.now(UTC).timestamp() * 1000)
+    one, two = SegmentIds.fresh(), SegmentIds.fresh()
+
+    assert before <= one.started_ms <= int(datetime.now(UTC).timestamp() * 1000)
+    assert one[0] != two[0]
