@@ -51,6 +51,8 @@ def table_spec(contract: TableContract, *, group: str, deps: Iterable[object]) -
 
 def _type_name(kind: pa.DataType) -> str:
     names = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double"}
+    if pa.types.is_date(kind):
+        return "date"
     if pa.types.is_timestamp(kind):
         return "timestamp"
     return names.get(kind, str(kind))

@@ -41,6 +41,9 @@ def compaction(
             with gateway.lock(f"table {contract.name}"):
                 done.append(compact_day(spark.spark_session, warehouse, contract, day))
             context.log.info(f"{contract.name} of {day}: {done[-1].before} files became few")
+    with gateway.transaction() as tx:
+        at_rest = tx.drains.unfinished() is None
+    removed = sum(warehouse.vacuum(c.name) for c in INTAKE_TABLES) if at_rest else 0
     return MaterializeResult(
         metadata={
             "tables and days": len(done),
@@ -48,6 +51,7 @@ def compaction(
             "files after": sum(result.after for result in done),
             "bytes before": sum(result.bytes_before for result in done),
             "bytes after": sum(result.bytes_after for result in done),
+            "orphans removed": removed,
             "compacted": table_of([result._asdict() for result in done])
             if done
             else MetadataValue.text("nothing needed it"),

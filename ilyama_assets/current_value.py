@@ -7,12 +7,11 @@ from dagster import AssetExecutionContext, AutomationCondition, Config, Material
 from ilyama_assets.catalog import KINDS, OWNERS, column_schema
 from ilyama_assets.derived import DerivedTable
 from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
-from ilyama_assets.transforms.current_values import datapoints_of_drains, newest_per_key
+from ilyama_assets.transforms.current_values import IDENTITY, datapoints_of_drains, newest_per_key
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.resource import Records
+from ilyama_resources.settings import load_settings
 from ilyama_resources.spark import Spark
-
-IDENTITY = ("owner_kind", "owner_id", "key", "instance", "provenance")
 
 
 class CurrentValueConfig(Config):
@@ -44,6 +43,7 @@ def current_value(
     table = DerivedTable(CURRENT_VALUE, records.gateway, lake.warehouse, spark.spark_session)
     with table.next_run(rebuild=config.rebuild) as run:
         points = datapoints_of_drains(spark.spark_session, lake.warehouse, run)
-        table.merge(newest_per_key(points), run, on=IDENTITY, newer="ts")
+        newest = newest_per_key(points, stale_after_h=load_settings().stale_after_h)
+        table.merge(newest, run, on=IDENTITY, newer="ts")
     context.log.info(f"took up drains {run.from_drain} to {run.to_drain}")
     return MaterializeResult(metadata=table.metadata(run))

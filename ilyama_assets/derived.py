@@ -61,7 +61,7 @@ class DerivedTable:
             return
         incoming.createOrReplaceTempView(INCOMING)
         target = f"delta.`{self._warehouse.location(self._contract.name)}`"
-        same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in on)
+        same = " AND ".join(f"t.`{name}` = s.`{name}`" for name in on)
         merge = (
             f"MERGE INTO {target} t USING {INCOMING} s ON {same} "
             f"WHEN MATCHED AND s.`{newer}` > t.`{newer}` THEN UPDATE SET * "

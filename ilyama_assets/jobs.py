@@ -6,7 +6,6 @@ from dagster import AssetSelection, define_asset_job, in_process_executor
 
 from ilyama_assets.checks.intake import INTAKE_CHECKS
 from ilyama_assets.compaction import compaction
-from ilyama_assets.partitions import ARRIVAL_DAYS
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES
 
 _INTAKE = AssetSelection.assets(*(contract.name for contract in INTAKE_TABLES))
@@ -18,7 +17,6 @@ DRAIN_ONLY = {"ops": {"intake": {"config": {"replay_when_idle": False}}}}
 intake_job = define_asset_job(
     "intake_job",
     selection=_INTAKE.without_checks() | _ON_WRITE,
-    partitions_def=ARRIVAL_DAYS,
     executor_def=in_process_executor,
     description="Drain what landed on a day; started by hand with nothing waiting, replay it.",
 )

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from dagster import MarkdownMetadataValue, MetadataValue
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.dates import DateFormatter, date2num
+from matplotlib.dates import DateFormatter, HourLocator, date2num
 from matplotlib.figure import Figure
 
 from ilyama_resources.postgres.ledger import HourlyIntake
@@ -39,6 +39,7 @@ def intake_plot(hours: Sequence[HourlyIntake], *, until: datetime) -> MarkdownMe
             axes.bar(places, heights, width=1 / 28, bottom=floor, color=colour, label=outcome)
             floor = [a + b for a, b in zip(floor, heights, strict=True)]
     axes.set_xlim(places[0] - 1 / 24, places[-1] + 1 / 24)
+    axes.xaxis.set_major_locator(HourLocator(interval=4))
     axes.xaxis.set_major_formatter(DateFormatter("%H:%M"))
     axes.set_ylabel("messages per hour")
     axes.spines[["top", "right"]].set_visible(False)

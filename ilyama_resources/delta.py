@@ -20,6 +20,9 @@ from deltalake.transaction import AddAction, RemoveAction
 from ilyama_resources.data_files import PARTITION, DataFile, TableContract
 from ilyama_resources.durability import force_to_disk, make_directory
 
+ORPHANS_KEPT_H = 7 * 24
+"""A task may still be writing, and a reader still reading; never sweep behind them."""
+
 _PROPERTIES = {
     "delta.checkpointInterval": "100",
     "delta.logRetentionDuration": "interval 2 days",
@@ -121,6 +124,11 @@ class Warehouse:
             partition_by=[PARTITION],
         )
         self._force_log(table, self._current(table).version())
+
+    def vacuum(self, table: str) -> int:
+        """Remove files that no version of the last days names, and return how many there were."""
+        gone = self._current(table).vacuum(retention_hours=ORPHANS_KEPT_H, dry_run=False, full=True)
+        return len(gone)
 
     def version(self, table: str) -> int:
         """The newest version of a table."""

@@ -86,7 +86,7 @@ class Settings(BaseSettings):
     warehouse: AbsolutePath = Field(default_factory=_warehouse_in_home)
     auto_register: bool = Field(default_factory=_postgres_is_embedded)
     segment_max_bytes: PositiveInt = 16 * _MIB
-    segment_max_ms: PositiveInt = 200
+    segment_keep_h: PositiveFloat = 24
     drain_max_bytes: PositiveInt = 64 * _MIB
     run_idle_s: PositiveFloat = 10
     run_max_s: PositiveFloat = 120

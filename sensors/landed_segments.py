@@ -18,7 +18,7 @@ from dagster import (
 from ilyama_assets.jobs import DRAIN_ONLY, intake_job
 from ilyama_assets.partitions import ensure_days
 from ilyama_resources.lake import DeltaLake
-from ilyama_resources.postgres.drains import Drain
+from ilyama_resources.postgres.drains import Drain, DrainState
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.postgres.segments import PendingDay
 
@@ -38,6 +38,8 @@ def plan_tick(
     """Drain the unfinished day first, then the oldest that waits; one run at a time."""
     if runs_at_work:
         return TickPlan(None, "an intake run is at work and will take what landed")
+    if unfinished is not None and unfinished.state is DrainState.HELD:
+        return TickPlan(None, f"drain {unfinished.drain_id} is held: {unfinished.note}")
     if unfinished is not None:
         return TickPlan(unfinished.day, f"drain {unfinished.drain_id} is unfinished")
     if not pending:

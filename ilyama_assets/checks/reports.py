@@ -31,7 +31,7 @@ def report(
     """A check result that a person can act on."""
     metadata: dict[str, Any] = dict(counts)
     if not passed:
-        metadata["what to do"] = MetadataValue.md(advice)
+        metadata["what to do"] = advice
     if sample:
         metadata["offending rows"] = table_of(sample)
     return AssetCheckResult(

@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 
 OWNER_KINDS = ("component", "system", "location", "node")
 
-LINEAGE_RULE = """coalesce(
+LINEAGE_RULE = """provenance IS NOT NULL AND (
   (provenance IN ('observed', 'calculated') AND source_rule IS NOT NULL AND event_id IS NULL)
-  OR (provenance = 'intended' AND event_id IS NOT NULL AND source_rule IS NULL),
-  false)"""
+  OR (provenance = 'intended' AND event_id IS NOT NULL AND source_rule IS NULL))"""
 
 
 def _only_owner(kind: str | None) -> str:
@@ -24,7 +23,8 @@ def _only_owner(kind: str | None) -> str:
     return f"(owner_kind = '{kind or 'global'}' AND {ids})"
 
 
-OWNER_RULE = f"coalesce({' OR '.join(map(_only_owner, (*OWNER_KINDS, None)))}, false)"
+_ONE_OWNER = " OR ".join(map(_only_owner, (*OWNER_KINDS, None)))
+OWNER_RULE = f"owner_kind IS NOT NULL AND ({_ONE_OWNER})"
 
 
 def _equals(column: pa.ChunkedArray, word: str) -> pa.ChunkedArray:

@@ -16,6 +16,7 @@ from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.copying import shown
 from ilyama_resources.postgres.current_values import CurrentValueRecord, Lineage
 from ilyama_resources.postgres.resource import Records
+from ilyama_resources.settings import load_settings
 from ilyama_resources.spark import Spark
 
 SAMPLE_OWNERS = 20
@@ -40,7 +41,9 @@ def equals_recomputation(records: Records, spark: Spark, lake: DeltaLake) -> Ass
         taken_up = tx.derived_runs.last(CURRENT_VALUE.name).to_drain
         owners = tx.devices.sample(SAMPLE_OWNERS)
     points = all_datapoints(session, warehouse).where(F.col("drain_id") <= taken_up)
-    theirs = newest_per_key(points.where(F.col("owner_id").isin(owners)))
+    stale_after_h = load_settings().stale_after_h
+    of_owners = points.where(F.col("owner_id").isin(owners))
+    theirs = newest_per_key(of_owners, stale_after_h=stale_after_h)
     ours = read(session, warehouse, CURRENT_VALUE).where(F.col("owner_id").isin(owners))
     return _report("equals_recomputation", _compared(ours, theirs), {"owners": len(owners)})
 

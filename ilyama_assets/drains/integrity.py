@@ -27,31 +27,25 @@ _SORTS = ("rows_new", "rows_duplicate", "rows_rejected", "rows_staged")
 _LINEAGE_EPOCH = ("device_id", "source_table", "journal_epoch")
 
 
-def split_by_rules(
-    tables: Mapping[str, list[pa.Table]], integrity: TaskIntegrity
-) -> dict[str, list[pa.Table]]:
+def split_by_rules(tables: Mapping[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:
     """The tables with datapoints that break a CHECK rule moved to quarantine."""
     result = {name: list(parts) for name, parts in tables.items()}
     for name, kind in _KINDS.items():
-        for part in tables.get(name, ()):
-            good, bad = _split(part, kind, integrity)
+        for index, part in enumerate(tables.get(name, ())):
+            result[name][index], bad = _split(part, kind)
             if bad:
-                result[name] = [good]
                 held = [*result.get(QUARANTINED_DATAPOINTS.name, ()), *bad]
                 plain = [rows.cast(QUARANTINED_DATAPOINTS.schema) for rows in held]
                 result[QUARANTINED_DATAPOINTS.name] = [pa.concat_tables(plain)]
     return {name: parts for name, parts in result.items() if any(p.num_rows for p in parts)}
 
 
-def _split(
-    points: pa.Table, kind: str, integrity: TaskIntegrity
-) -> tuple[pa.Table, list[pa.Table]]:
+def _split(points: pa.Table, kind: str) -> tuple[pa.Table, list[pa.Table]]:
     bad = []
     for reason, keeps in RULES.items():
         kept = keeps(points)
         breaches = points.num_rows - (pc.sum(kept).as_py() or 0)
         if breaches:
-            integrity.quarantine(reason, breaches)
             bad.append(_quarantined(points.filter(pc.invert(kept)), kind, reason))
             points = points.filter(kept)
     return points, bad
@@ -71,11 +65,6 @@ class TaskIntegrity:
     def __init__(self) -> None:
         self.findings = Findings()
 
-    def quarantine(self, reason: str, rows: int) -> None:
-        """Note rows that were set apart because of a rule."""
-        held = self.findings.quarantined
-        held[reason] = held.get(reason, 0) + rows
-
     def inspect(self, tables: Mapping[str, list[pa.Table]]) -> None:
         """Check everything that is about to be written."""
         for part in tables.get(BATCH_LEDGER.name, ()):
@@ -87,8 +76,9 @@ class TaskIntegrity:
                 self._rules(part)
         for part in tables.get(QUARANTINED_DATAPOINTS.name, ()):
             counts = pc.value_counts(part["reason"])
+            held = self.findings.quarantined
             for entry in counts.to_pylist():
-                self.findings.quarantined[entry["values"]] = entry["counts"]
+                held[entry["values"]] = held.get(entry["values"], 0) + entry["counts"]
 
     def _balance(self, ledger: pa.Table) -> None:
         self.findings.messages += ledger.num_rows
@@ -111,7 +101,8 @@ class TaskIntegrity:
         for name, keeps in RULES.items():
             breaches = points.num_rows - (pc.sum(keeps(points)).as_py() or 0)
             if breaches:
-                self.findings.rule_breaches[name] = breaches
+                known = self.findings.rule_breaches.get(name, 0)
+                self.findings.rule_breaches[name] = known + breaches
 
 
 def _only_climbs(keys: pa.Table) -> bool:

@@ -51,7 +51,8 @@ class HistoryLookup:
         found = {need.device_id: LookedUp() for need in needs}
         for row in self._known_payloads(needs):
             device_id, *payload = (row[name] for name in _PAYLOAD)
-            found[device_id].payloads.append(KnownPayload(*payload))
+            if device_id in found:
+                found[device_id].payloads.append(KnownPayload(*payload))
         asked = _still_asked(needs, found)
         for row in self._rows(asked) if asked else ():
             _add_row(row, found[row["device_id"]])
@@ -59,7 +60,9 @@ class HistoryLookup:
 
     def _known_payloads(self, needs: Sequence[DeviceNeeds]) -> list[dict[str, Any]]:
         """Batches that came before, byte for byte, and met no conflict and no floor then."""
-        hashes = sorted({batch.payload_sha256 for need in needs for batch in need.needs})
+        hashes = sorted(
+            {b.payload_sha256 for need in needs for b in need.needs if b.payload_sha256}
+        )
         devices = sorted({need.device_id or "" for need in needs})
         bounds = {"device_id": (devices[0], devices[-1])}
         scan = partial(_payload_rows, hashes=hashes)

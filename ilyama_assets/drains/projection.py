@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import md5
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,8 @@ def decoded(streams: Iterable[bytes]) -> pa.Table:
 
 def _identities(device_id: str, current: Iterable[tuple[str, str]]) -> Iterable[str]:
     """A hash of each value's identity: keys and instances may be longer than an index allows."""
-    owner = md5(f"{OWNER_KIND}\n{PROVENANCE}\n{device_id}".encode(), usedforsecurity=False)
+    head = f"{OWNER_KIND}\n{PROVENANCE}\n{len(device_id)}:{device_id}"
+    owner = blake2b(head.encode(), digest_size=16)
     for key, instance in current:
         identity = owner.copy()
         identity.update(f"{len(key)}:{key}{instance}".encode())

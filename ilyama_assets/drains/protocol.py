@@ -73,7 +73,9 @@ class Intake:
             self.warehouse.ensure(contract)
         self.landing.register_found(self.gateway)
         with self.gateway.transaction() as tx:
+            tx.warehouses.set_staleness(self.settings.stale_after_h)
             last = tx.drains.last_id()
+            tx.commit()
         for contract in INTAKE_TABLES:
             recorded = self.warehouse.recorded(contract.name)
             if recorded > last:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 
@@ -59,19 +59,13 @@ class RunReport:
                 self.rows[name] += line[f"rows_{name}_sum"]
 
 
-def drain_day(
-    intake: Intake,
-    day: date,
-    *,
-    idle_s: float,
-    max_s: float,
-    on_drain: Callable[[DrainReport], None] = lambda _: None,
-) -> RunReport:
+def drain_day(intake: Intake, day: date, *, idle_s: float, max_s: float) -> RunReport:
     """Take drains of a day until it has been idle for a while or the run is old enough."""
     run = RunReport()
     for report in _drains(intake, day, idle_s=idle_s, max_s=max_s):
         run.add(report)
-        on_drain(report)
+    keep = timedelta(hours=intake.settings.segment_keep_h)
+    intake.landing.sweep(intake.gateway, drained_before=datetime.now(UTC) - keep)
     return run
 
 

@@ -97,7 +97,7 @@ class _Task:
         integrity = TaskIntegrity()
         for name, parts in self._decided.tables.items():
             self._decided.tables[name] = [pa.concat_tables(parts).unify_dictionaries()]
-        self._decided.tables = split_by_rules(self._decided.tables, integrity)
+        self._decided.tables = split_by_rules(self._decided.tables)
         integrity.inspect(self._decided.tables)
         self._products.findings = integrity.findings
         self._products.current = [encoded(self._current)]

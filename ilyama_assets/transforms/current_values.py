@@ -43,7 +43,7 @@ def all_datapoints(session: SparkSession, warehouse: Warehouse) -> DataFrame:
     return metrics.unionByName(states)
 
 
-def newest_per_key(points: DataFrame, *, stale_after_h: float = 24) -> DataFrame:
+def newest_per_key(points: DataFrame, *, stale_after_h: float) -> DataFrame:
     """The newest value of each key that was not late when it came."""
     order = F.struct("ts", "revision", F.when(F.col("kind") == "metric", 1).otherwise(0))
     value = F.struct("kind", "value_double", "value_text", "ts", "source", "datapoint_id")
@@ -79,7 +79,9 @@ def _contributors() -> Column:
 
 
 def _freshness(stale_after_h: float) -> Column:
-    is_stale = F.col("ts") < F.current_timestamp() - F.make_dt_interval(hours=F.lit(stale_after_h))
+    is_stale = F.col("ts") < F.current_timestamp() - F.make_dt_interval(
+        secs=F.lit(stale_after_h * 3600)
+    )
     return F.when(is_stale, "stale").otherwise("fresh")
 
 

@@ -139,7 +139,8 @@ def _decide_row_by_row(
 ) -> RowsDecision:
     decision = RowsDecision([], set(), 0, 0, [])
     rank = state.rank(batch.journal_epoch)
-    floor = state.lineage(batch.source_table).floors.get(batch.journal_epoch, -1)
+    lineage = state.lineages.get(batch.source_table)
+    floor = -1 if lineage is None else lineage.floors.get(batch.journal_epoch, -1)
     contents: dict[RowKey, Content] = {}
     newest: dict[str, Place] = {}
     for i, (pk_hash, seq) in enumerate(zip(pk_hashes, batch.commit_seq, strict=True)):

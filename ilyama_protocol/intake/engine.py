@@ -179,7 +179,7 @@ class IntakeEngine:
         if arrival.address.kind is not MessageKind.ROWS:
             return None
         known = self._payloads.get(arrival.payload_sha256)
-        if known is None or self.state.lineage(known.source_table).floors:
+        if known is None or self._has_floors(known.source_table):
             return None
         return known
 
@@ -208,7 +208,7 @@ class IntakeEngine:
     def _take_rows(self, arrival: Arrival, batch: RowBatch) -> None:
         hashes = pk_hashes(batch)
         if not self._told and may_meet_stored_rows(self._before, batch):
-            self.needs.append(_need(arrival, batch, hashes))
+            self.needs.append(self._need(arrival, batch, hashes))
         if self.needs:
             return
         decision = decide_rows(self.state, self._memory(batch.source_table), batch, hashes)
@@ -218,6 +218,15 @@ class IntakeEngine:
         schema = self._schema_in_force(arrival, batch)
         accepted = self._accepted(arrival, batch, decision, hashes=hashes, schema=schema)
         self._remember(arrival, batch, decision, accepted=accepted, schema=schema)
+
+    def _need(self, arrival: Arrival, batch: RowBatch, hashes: list[str]) -> BatchNeed:
+        """What to look up; with floors, knowing the very bytes would not be enough."""
+        payload = None if self._has_floors(batch.source_table) else arrival.payload_sha256
+        return BatchNeed(payload, batch.source_table, batch.journal_epoch, hashes, batch.commit_seq)
+
+    def _has_floors(self, source_table: str) -> bool:
+        lineage = self.state.lineages.get(source_table)
+        return lineage is not None and bool(lineage.floors)
 
     def _schema_in_force(self, arrival: Arrival, batch: RowBatch) -> BoundSchema | None:
         lineage = self.state.lineages.get(batch.source_table)
@@ -313,12 +322,6 @@ class IntakeEngine:
                 **rows,
             )
         )
-
-
-def _need(arrival: Arrival, batch: RowBatch, hashes: list[str]) -> BatchNeed:
-    return BatchNeed(
-        arrival.payload_sha256, batch.source_table, batch.journal_epoch, hashes, batch.commit_seq
-    )
 
 
 def _below_floor(batch: RowBatch) -> Rejection:

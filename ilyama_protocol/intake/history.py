@@ -52,9 +52,9 @@ class KnownPayload(NamedTuple):
 
 
 class BatchNeed(msgspec.Struct, frozen=True):
-    """The keys of one batch that may meet stored rows."""
+    """The keys of one batch that may meet stored rows, and its bytes when these may be known."""
 
-    payload_sha256: str
+    payload_sha256: str | None
     source_table: str
     journal_epoch: str
     pk_hashes: list[str]

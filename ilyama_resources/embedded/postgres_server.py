@@ -24,7 +24,7 @@ from ilyama_resources.embedded.server import (
 from ilyama_resources.settings import Settings, private_directory
 
 USER: Final = "ilyama"
-DATABASES: Final = ("ilyama", "dagster")
+DATABASES: Final = ("ilyama",)
 
 # After a kill, the last life's shutdown and its shared memory can take a moment to go.
 _LAST_LIFE_ENDS_WITHIN_S: Final = 10

@@ -144,9 +144,8 @@ class EmbeddedSpark(EmbeddedServer):
 
 
 def _java_options() -> str:
-    # The JVM plans, Python workers compute: its optimising compiler would only compete with them.
     logging = f"-Dlog4j2.configurationFile={_QUIET_LOGGING.as_uri()}"
-    return f"-XX:TieredStopAtLevel=1 -Duser.timezone=UTC {logging}"
+    return f"-Duser.timezone=UTC {logging}"
 
 
 def _spark_home() -> Path:

@@ -34,6 +34,7 @@ WAREHOUSE = Table(
     METADATA,
     Column("id", SmallInteger, primary_key=True),
     Column("warehouse_id", Text, nullable=False),
+    Column("stale_after_h", Double, nullable=False),
 )
 
 DEVICE = Table(

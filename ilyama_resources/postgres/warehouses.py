@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_resources.postgres.schema import WAREHOUSE
@@ -18,6 +18,10 @@ class Warehouses:
 
     def identity(self) -> str:
         """The warehouse's UUID, made on first use."""
-        fresh = insert(WAREHOUSE).values(id=1, warehouse_id=str(uuid4()))
+        fresh = insert(WAREHOUSE).values(id=1, warehouse_id=str(uuid4()), stale_after_h=24)
         self._connection.execute(fresh.on_conflict_do_nothing())
         return str(self._connection.scalars(select(WAREHOUSE.c.warehouse_id)).one())
+
+    def set_staleness(self, hours: float) -> None:
+        """Fix the age at which a served value is called stale."""
+        self._connection.execute(update(WAREHOUSE).values(stale_after_h=hours))

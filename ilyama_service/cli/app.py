@@ -6,9 +6,7 @@ import typer
 
 from ilyama_resources.errors import PlatformError
 from ilyama_service.cli.check import check
-from ilyama_service.cli.drain import drain
-from ilyama_service.cli.drains import drains
-from ilyama_service.cli.importing import import_file
+from ilyama_service.cli.commands import drain, drains, import_file
 
 FAILED = 1
 

@@ -1,7 +1,6 @@
 """`ilyama import`: land captured traffic."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.progress import Progress
@@ -15,13 +14,8 @@ from ilyama_service.imports import Importer, ImportSummary
 _BAD_LINES = 1
 
 
-def import_file(
-    file: Annotated[
-        Path,
-        typer.Argument(exists=True, dir_okay=False, readable=True, help="CloudEvents, one a line."),
-    ],
-) -> None:
-    """Land a file of captured device traffic, keeping the time of each message."""
+def land_file(file: Path) -> None:
+    """Land a file, showing how far it is, and say what came of it."""
     settings = load_settings()
     settings.make_directories()
     with postgres_in_use(settings) as url, Progress(console=errors, transient=True) as progress:

@@ -52,7 +52,7 @@ def _frame(session: SparkSession, points: Sequence[Point]) -> DataFrame:
 
 
 def _newest(session: SparkSession, points: Sequence[Point]) -> list[Point]:
-    rows = newest_per_key(_frame(session, points)).toArrow().to_pylist()
+    rows = newest_per_key(_frame(session, points), stale_after_h=24).toArrow().to_pylist()
     return [{name: row[name] for name in (*IDENTITY, *TOLD)} for row in rows]
 
 
@@ -136,7 +136,7 @@ def test_a_newest_value_of_null_is_the_value(session: SparkSession) -> None:
 
 
 def test_a_value_says_what_it_rests_on(session: SparkSession) -> None:
-    (row,) = newest_per_key(_frame(session, [_point(at=3)])).toArrow().to_pylist()
+    (row,) = newest_per_key(_frame(session, [_point(at=3)]), stale_after_h=24).toArrow().to_pylist()
 
     assert [*row] == CURRENT_VALUE.schema.names
     assert row["contributors"] == '[{"source":"edge.rows","datapoint_id":"metric-3"}]'

@@ -1,7 +1,7 @@
 """The statistics of data files are right: Spark skips by them and loses no row."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from operator import eq, ge, le
 from pathlib import Path
@@ -34,7 +34,6 @@ ODD = TableContract(
 TOLD = ("text", "word", "long", "double", "moment", "flag", "nothing")
 ORDERED = ("text", "word", "long", "double", "moment")
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {"=": eq, "<=": le, ">=": ge}
-"""The comparisons whose truth at the very bounds of a file decides whether it is opened."""
 
 
 def _moment(text: str) -> datetime:
@@ -45,7 +44,7 @@ FILES: list[dict[str, list[Any]]] = [
     {
         "text": ["", " ", "a" * 80 + "z"],
         "long": [-(2**63), -1, 0],
-        "double": [-1.7976931348623157e308, -0.0, -1e-300],
+        "double": [-1.7976931348623157e308, -5e-324, -1e-300],
         "moment": [_moment("0001-01-01T00:00:00"), _moment("1582-10-15T00:00:00.000001"), None],
         "flag": [True, False, None],
     },
@@ -83,14 +82,16 @@ FILES: list[dict[str, list[Any]]] = [
         "flag": [False, None, None],
     },
 ]
+ROWS_PER_FILE = 3
 VALUES = {name: [value for file in FILES for value in file[name]] for name in FILES[0]}
-VALUES["word"] = [str(number) for number in range(len(FILES)) for _ in range(3)]
+VALUES["word"] = [str(number) for number in range(len(FILES)) for _ in range(ROWS_PER_FILE)]
 
 
-def _rows(number: int) -> pa.Table:
-    columns = FILES[number]
-    words = pa.array([str(number)] * 3).dictionary_encode()
-    given = columns | {"word": words, "nothing": [None] * 3, "untold": ["x" * 100_000] * 3}
+def _rows(columns: dict[str, list[Any]], *, word: str) -> pa.Table:
+    """Rows of a file; the column that repeats comes as a dictionary, as drains write it."""
+    size = len(columns["text"])
+    given = columns | {"nothing": [None] * size, "untold": ["x" * 100_000] * size}
+    words = pa.array([word] * size).dictionary_encode()
     arrays = [
         words if field.name == "word" else pa.array(given[field.name], field.type)
         for field in ODD.file_schema
@@ -99,16 +100,19 @@ def _rows(number: int) -> pa.Table:
 
 
 class _Written:
-    def __init__(self, root: Path) -> None:
+    """A table of the given files, one commit old."""
+
+    def __init__(self, root: Path, files: Sequence[dict[str, list[Any]]] = FILES) -> None:
         warehouse = Warehouse(root, "tests")
         warehouse.ensure(ODD)
-        location = warehouse.location(ODD.name)
+        self.location = warehouse.location(ODD.name)
         self.files = [
-            write_data_file(location, ODD, _rows(number), day=DAY, name=f"file-{number}")
-            for number in range(len(FILES))
+            write_data_file(
+                self.location, ODD, _rows(file, word=str(number)), day=DAY, name=f"file-{number}"
+            )
+            for number, file in enumerate(files)
         ]
         warehouse.add(ODD.name, 1, self.files)
-        self.location = location
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +160,7 @@ def _told(file: DataFile) -> dict[str, Any]:
 @pytest.mark.parametrize("column", ORDERED)
 def test_no_row_is_lost_by_skipping(odd: DataFrame, column: str) -> None:
     held = [value for value in VALUES[column] if value is not None]
-    asked = [(sign, value) for value in held for sign in COMPARISONS]
+    asked = _asked(column)
     counts = [
         _count(odd, COMPARISONS[sign](F.col(column), F.lit(value)), number)
         for number, (sign, value) in enumerate(asked)
@@ -169,6 +173,27 @@ def test_no_row_is_lost_by_skipping(odd: DataFrame, column: str) -> None:
         expected = sum(COMPARISONS[sign](_order(other), _order(value)) for other in held)
         assert found[number] == expected, f"{column} {sign} {value!r}"
     assert found[len(asked)] == VALUES[column].count(None)
+
+
+def _asked(column: str) -> list[tuple[str, Any]]:
+    """Every value, and everything up to the lowest and from the highest value of each file."""
+    values = VALUES[column]
+    asked = [("=", value) for value in {repr(v): v for v in values if v is not None}.values()]
+    for start in range(0, len(values), ROWS_PER_FILE):
+        known = [value for value in values[start : start + ROWS_PER_FILE] if value is not None]
+        asked += [("<=", min(known, key=_order)), (">=", max(known, key=_order))]
+    return asked
+
+
+def test_zero_is_found_whatever_its_sign(session: SparkSession, tmp_path: Path) -> None:
+    nothing: dict[str, list[Any]] = {name: [None, None] for name in FILES[0]}
+    files = [nothing | {"double": [-1.0, -0.0]}, nothing | {"double": [0.0, 1.0]}]
+    location = _Written(tmp_path, files).location
+    zeros = session.read.format("delta").load(str(location))
+
+    found = [zeros.where(F.col("double") == F.lit(zero)).count() for zero in (0.0, -0.0)]
+
+    assert found == [2, 2]
 
 
 def test_rows_are_found_by_the_columns_without_bounds(odd: DataFrame) -> None:

@@ -117,7 +117,7 @@ def test_points_that_break_a_rule_are_split_off_to_quarantine(column: str, rule:
     values[1] = None
     integrity = TaskIntegrity()
 
-    split = split_by_rules(_with(tables, "metric_datapoint", column, values), integrity)
+    split = split_by_rules(_with(tables, "metric_datapoint", column, values))
     integrity.inspect(split)
 
     (held,) = split["quarantined_datapoints"]
@@ -135,7 +135,7 @@ def test_a_point_that_breaks_both_rules_is_set_apart_once() -> None:
     tables = _with(_ordinary(), "state_datapoint", "source_rule", [None] * 3)
     tables = _with(tables, "state_datapoint", "owner_kind", [None] * 3)
 
-    split = split_by_rules(tables, TaskIntegrity())
+    split = split_by_rules(tables)
 
     assert split["quarantined_datapoints"][0]["reason"].to_pylist() == ["lineage_rule"] * 3
     assert "state_datapoint" not in split
@@ -143,10 +143,10 @@ def test_a_point_that_breaks_both_rules_is_set_apart_once() -> None:
 
 def test_points_already_in_quarantine_stay_there() -> None:
     tables = _with(_ordinary(), "metric_datapoint", "source_rule", [None] * 3)
-    once = split_by_rules(tables, TaskIntegrity())
+    once = split_by_rules(tables)
     integrity = TaskIntegrity()
 
-    twice = split_by_rules(_with(once, "state_datapoint", "owner_kind", [None] * 3), integrity)
+    twice = split_by_rules(_with(once, "state_datapoint", "owner_kind", [None] * 3))
     integrity.inspect(twice)
 
     assert twice["quarantined_datapoints"][0].num_rows == 6
@@ -158,7 +158,7 @@ def test_no_point_is_lost_when_a_table_comes_in_parts() -> None:
     whole = _with(tables, "metric_datapoint", "source_rule", ["r", None, "r"])["metric_datapoint"]
     parts = [whole[0].slice(0, 1), whole[0].slice(1)]
 
-    split = split_by_rules(tables | {"metric_datapoint": parts}, TaskIntegrity())
+    split = split_by_rules(tables | {"metric_datapoint": parts})
 
     assert pa.concat_tables(split["metric_datapoint"])["value"].to_pylist() == [1.0, 3.0]
 

@@ -10,9 +10,10 @@ CURRENT_VALUE_VIEW = """
 CREATE VIEW current_value AS
 SELECT owner_kind, owner_id, key, instance, provenance, kind, value_double, value_text, ts, source,
        policy, contributors,
-       CASE WHEN ts < now() - interval '24 hours' THEN 'stale' ELSE 'fresh' END AS state,
+       CASE WHEN ts < now() - stale_after_h * interval '1 hour' THEN 'stale' ELSE 'fresh' END
+         AS state,
        updated_at
-FROM current_value_record
+FROM current_value_record CROSS JOIN warehouse
 """
 
 
@@ -123,6 +124,7 @@ def upgrade() -> None:
         "warehouse",
         sa.Column("id", sa.SmallInteger(), nullable=False),
         sa.Column("warehouse_id", sa.Text(), nullable=False),
+        sa.Column("stale_after_h", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_table(

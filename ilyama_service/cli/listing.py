@@ -1,7 +1,5 @@
 """`ilyama drains`: list drains and their state, and release one that is held."""
 
-from typing import Annotated
-
 import msgspec
 import typer
 from rich.table import Table
@@ -16,14 +14,8 @@ from ilyama_service.cli.consoles import console, errors
 _NOT_HELD = 1
 
 
-def drains(
-    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
-    release: Annotated[
-        int | None, typer.Option(help="Let a held drain be decided again.", metavar="DRAIN")
-    ] = None,
-) -> None:
-    """List drains and their state."""
+def list_drains(*, limit: int, as_json: bool, release: int | None) -> None:
+    """List drains, after releasing one when that was asked for."""
     settings = load_settings()
     settings.make_directories()
     with postgres_in_use(settings) as url:

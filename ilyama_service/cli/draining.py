@@ -4,28 +4,31 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
-import typer
+from dagster import (
+    DagsterAssetCheckFailedError,
+    DagsterInstance,
+    DynamicPartitionsDefinition,
+    JobDefinition,
+)
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ilyama_resources.embedded.postgres_server import postgres_in_use
 from ilyama_resources.embedded.spark_server import spark_in_use
+from ilyama_resources.errors import PlatformError
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_service.cli.consoles import console, errors
+from ilyama_service.dagster_home import foreground_instance, prepare_dagster_home
 
 POLL_S = 0.5
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
-def drain(
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Afterwards, verify every row of the tables.")
-    ] = False,
-) -> None:
-    """Drain until nothing waits, then bring the Delta form of current values up to date."""
+def drain_everything(*, verify: bool) -> None:
+    """Drain until nothing waits, bring derived tables up to date, and verify when asked to."""
     settings = load_settings()
     settings.make_directories()
     with postgres_in_use(settings) as url:
@@ -40,10 +43,7 @@ def drain(
 
 
 def _run(settings: Settings, gateway: Gateway, *, verify: bool) -> None:
-    from dagster import DynamicPartitionsDefinition
-
     from ilyama_assets.definitions import defs
-    from ilyama_service.dagster_home import foreground_instance, prepare_dagster_home
 
     with foreground_instance(prepare_dagster_home(settings, gateway)) as instance:
         intake = defs.resolve_job_def("intake_job")
@@ -55,7 +55,26 @@ def _run(settings: Settings, gateway: Gateway, *, verify: bool) -> None:
                 instance=instance, partition_key=day.isoformat(), run_config=config
             )
         for job in ("serving_job", *(["verification_job"] if verify else [])):
-            defs.resolve_job_def(job).execute_in_process(instance=instance, run_config=_QUIET)
+            _check_reports(defs.resolve_job_def(job), instance)
+
+
+def _check_reports(job: JobDefinition, instance: DagsterInstance) -> None:
+    """Run a job and complain about every check that does not hold."""
+    try:
+        result = job.execute_in_process(instance=instance, run_config=_QUIET)
+    except DagsterAssetCheckFailedError as error:
+        raise ChecksFailed(str(error)) from error
+    failed = [found for found in result.get_asset_check_evaluations() if not found.passed]
+    if failed:
+        told = "; ".join(
+            f"{found.check_name} on {found.asset_key.to_user_string()}: {found.description}"
+            for found in failed
+        )
+        raise ChecksFailed(f"{told}. The check's report in the Dagster UI says what to do.")
+
+
+class ChecksFailed(PlatformError):
+    """An asset check does not hold."""
 
 
 _TO_THE_END = {"idle_s": 0.0, "max_s": 1e9, "replay_when_idle": False}
