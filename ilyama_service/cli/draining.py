@@ -7,11 +7,11 @@ from datetime import date
 from typing import Any, cast
 
 from dagster import (
-    DagsterAssetCheckFailedError,
     DagsterInstance,
     DynamicPartitionsDefinition,
     JobDefinition,
 )
+from dagster._core.errors import DagsterAssetCheckFailedError
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ilyama_resources.embedded.postgres_server import postgres_in_use

@@ -1,10 +1,8 @@
 """A process that dies at any step leaves nothing half-visible; the next one finishes its work."""
 
-import pytest
-
 from ilyama_resources.faults import CRASH_STATUS
 from tests.platform import Platform
-from tests.streams import generate
+from tests.streams import generate, write_cloudevents
 
 LANDING_POINTS = [
     "segment_rename.before",
@@ -30,10 +28,13 @@ DERIVED_POINTS = ["derived_merge.before", "derived_merge.after", "derived_close.
 
 def test_landing_survives_a_crash_at_every_step(platform: Platform) -> None:
     events = generate(11, batches=60)
+    file = platform.settings.home / "captured.jsonl"
+    write_cloudevents(events, file)
+    small = {"ILYAMA_SEGMENT_MAX_BYTES": "20000"}
     for point in LANDING_POINTS:
-        with pytest.raises(AssertionError):
-            platform.import_events(events, CRASH_AT=f"{point}:2")
-    platform.import_events(events)
+        died = platform.try_ilyama("import", str(file), CRASH_AT=point, **small)
+        assert died.returncode == CRASH_STATUS, f"{point}: {died.stderr}"
+    platform.ilyama("import", str(file), **small)
     platform.drain()
     platform.assert_equals_oracle(events)
 
