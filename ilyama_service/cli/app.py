@@ -4,9 +4,9 @@ import sys
 
 import typer
 
-from ilyama_resources.errors import PlatformError
 from ilyama_service.cli.check import check
 from ilyama_service.cli.commands import drain, drains, import_file
+from ilyama_service.cli.sentences import sentence_of
 
 FAILED = 1
 
@@ -27,6 +27,9 @@ def main() -> None:
     """Run the command line."""
     try:
         app()
-    except PlatformError as error:
-        typer.echo(f"ilyama: {error}", err=True)
+    except Exception as error:
+        sentence = sentence_of(error)
+        if sentence is None:
+            raise
+        typer.echo(f"ilyama: {sentence}", err=True)
         sys.exit(FAILED)

@@ -18,7 +18,7 @@ from ilyama_resources.embedded.postgres_server import postgres_in_use
 from ilyama_resources.embedded.spark_server import spark_in_use
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.landing import Landing
-from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres import Gateway, LockTaken
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_service.cli.consoles import console, errors
 from ilyama_service.dagster_home import foreground_instance, prepare_dagster_home
@@ -36,6 +36,7 @@ def drain_everything(*, verify: bool) -> None:
         gateway.migrate()
         Landing(settings.landing).register_found(gateway)
         if verify or _something_waits(gateway):
+            _say_when_another_drains(gateway)
             with spark_in_use(settings), _progress(gateway):
                 _run(settings, gateway, verify=verify)
         _report(gateway)
@@ -78,6 +79,14 @@ class ChecksFailed(PlatformError):
 
 
 _TO_THE_END = {"idle_s": 0.0, "max_s": 1e9, "replay_when_idle": False}
+
+
+def _say_when_another_drains(gateway: Gateway) -> None:
+    try:
+        with gateway.lock("drain", wait=False):
+            return
+    except LockTaken:
+        errors.print("Another drain is at work; waiting until it is done.", highlight=False)
 
 
 def _next_day(gateway: Gateway) -> date | None:
