@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 from ilyama_resources.durability import force_to_disk, make_directory
 
 PARTITION = "day"
+LONGEST_BOUND = 512
+"""A longer text does not go into the log; its file is simply not skipped by that column."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,8 @@ def _bounds(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
         values = pc.unique(values).dictionary_decode()
     found = pc.min_max(values)
     low, high = found["min"].as_py(), found["max"].as_py()
+    if isinstance(low, str) and max(len(low), len(high)) > LONGEST_BOUND:
+        return None
     if pa.types.is_timestamp(kind):
         return low.isoformat(timespec="microseconds"), high.isoformat(timespec="microseconds")
     return low, high

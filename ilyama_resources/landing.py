@@ -6,11 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from pathlib import Path
 
+import pyarrow as pa
+
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import day_of
 from ilyama_resources.faults import crash_point
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.segment_files import SUFFIX, Segment, read_footer, write_segment
+
+UNREADABLE = ".unreadable"
 
 
 class Landing:
@@ -32,9 +36,8 @@ class Landing:
         on_disk = {path.stem: path for path in self._files()}
         with gateway.transaction() as tx:
             known = tx.segments.known(on_disk)
-            found = tx.segments.register(
-                read_footer(path) for segment_id, path in on_disk.items() if segment_id not in known
-            )
+            strays = [path for segment_id, path in on_disk.items() if segment_id not in known]
+            found = tx.segments.register(filter(None, map(_footer_or_aside, strays)))
             tx.commit()
         return found
 
@@ -49,6 +52,15 @@ class Landing:
 
     def _files(self) -> Iterator[Path]:
         return self._segments.glob(f"*/*{SUFFIX}")
+
+
+def _footer_or_aside(path: Path) -> Segment | None:
+    """What a segment says of itself; a file that is no segment is set aside."""
+    try:
+        return read_footer(path)
+    except (pa.ArrowException, KeyError, ValueError):
+        path.rename(path.with_suffix(UNREADABLE))
+        return None
 
 
 def register(gateway: Gateway, segments: Iterable[Segment]) -> None:

@@ -142,9 +142,14 @@ class Settings(BaseSettings):
 
     def make_directories(self) -> None:
         """Create the home and its directories, private to the user."""
-        for directory in (self.home, self.run, self.log, self.landing, self.objects, self.cold):
-            private_directory(directory)
-        private_directory(self.warehouse)
+        inside = (self.home, self.run, self.log, self.landing, self.objects, self.cold)
+        named = [("home", directory) for directory in inside] + [("warehouse", self.warehouse)]
+        for field, directory in named:
+            try:
+                private_directory(directory)
+            except OSError as error:
+                reason = f"{directory} cannot be made: {error.strerror}"
+                raise SettingsError(f"{variable(field)} is wrong: {reason}.") from error
 
     def environment(self) -> dict[str, str]:
         """Spell these settings as variables, for a child process that must see the same."""

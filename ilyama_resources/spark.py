@@ -6,18 +6,28 @@ still warm; it contains the build, so that workers of an older build are never m
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from dagster import InitResourceContext
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.connect import (
+    PythonException,
+    SparkConnectGrpcException,
+    SparkException,
+)
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from ilyama_resources.build import LOADED_BUILD
 from ilyama_resources.embedded.spark_server import spark_in_use
 from ilyama_resources.settings import load_settings
+
+_RETRIES = 6
+_BACKOFF_MS = 2_000
+"""A server that does not come back within seconds is gone; Spark itself would ask for minutes."""
 
 
 class Spark(LazyPySparkResource):
@@ -76,5 +86,22 @@ def release(session: Any) -> None:
 
 
 def _session(remote: str) -> SparkSession:
-    session: SparkSession = SparkSession.builder.remote(remote).create()
-    return session
+    session: Any = SparkSession.builder.remote(remote).create()
+    session.client.set_retry_policies(
+        [DefaultPolicy(max_retries=_RETRIES, max_backoff=_BACKOFF_MS)]
+    )
+    return cast(SparkSession, session)
+
+
+def gist(error: PySparkException) -> str:
+    """The line of a Spark error that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Exception" in line]
+    return (telling or lines or [type(error).__name__])[-1][:500]
+
+
+def is_connection_lost(error: PySparkException) -> bool:
+    """Whether the server went away, rather than a task of it failed."""
+    return isinstance(error, SparkConnectGrpcException) and not isinstance(
+        error, PythonException | SparkException
+    )

@@ -33,8 +33,12 @@ class CloudEvent(msgspec.Struct):
 _decoder = msgspec.json.Decoder(CloudEvent)
 
 
-def message_of(line: bytes) -> Message:
+def message_of(line: bytes, *, now: int) -> Message:
     """The message that a line carries; its segment and position come when it lands.
+
+    Args:
+        line: The CloudEvent in JSON.
+        now: The received time of an event that names none.
 
     Raises:
         NotACloudEvent: The line is none.
@@ -43,12 +47,12 @@ def message_of(line: bytes) -> Message:
         event = _decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NotACloudEvent(str(error)) from error
-    return Message("", 0, event.subject, event.data_base64, _received_at(event))
+    return Message("", 0, event.subject, event.data_base64, _received_at(event, now))
 
 
-def _received_at(event: CloudEvent) -> int:
+def _received_at(event: CloudEvent, now: int) -> int:
     if event.time is None:
-        return micros(datetime.now(UTC))
+        return now
     instant = parse_instant(event.time)
     if instant is None or microseconds(instant) >= LAST_MOMENT:
         raise NotACloudEvent(f"time is not a moment of the years 0001 to 9998: {event.time!r}")

@@ -7,13 +7,14 @@ it finished, importing the file again is new traffic, as if the devices had sent
 
 import hashlib
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from ilyama_protocol.intake.outcomes import Message
-from ilyama_protocol.moments import day_number, day_of
+from ilyama_protocol.moments import day_number, day_of, micros
 from ilyama_resources.durability import force_to_disk, make_directory
 from ilyama_resources.landing import Landing, register
 from ilyama_resources.postgres import Gateway
@@ -36,10 +37,12 @@ class ImportSummary(NamedTuple):
 
 
 class ImportNote(msgspec.Struct):
-    """What an unfinished import remembers."""
+    """What an unfinished import remembers, so that it cuts the same segments again."""
 
     started_ms: int
     tail: int
+    segment_max_bytes: int
+    now: int
 
 
 class Importer:
@@ -57,17 +60,18 @@ class Importer:
         self, file: Path, complain: Complaint, progress: Callable[[int], None] = lambda _: None
     ) -> ImportSummary:
         """Land every message of a file."""
-        note = self._notes / f"{_content_hash(file)}.json"
-        ids = self._ids(note)
-        lines = _Lines(complain)
+        note_file = self._notes / f"{_content_hash(file)}.json"
+        note = self._note(note_file)
+        ids = SegmentIds(note.started_ms, note.tail)
+        lines = _Lines(complain, now=note.now)
         messages = size = resumed = segments = 0
-        for group in self._groups(lines.messages(file)):
+        for group in _groups(lines.messages(file), max_bytes=note.segment_max_bytes):
             resumed += self._land(ids[segments], group)
             segments += 1
             messages += len(group)
             size += sum(len(message.payload) for message in group)
             progress(lines.offset)
-        note.unlink()
+        note_file.unlink()
         return ImportSummary(messages, size, segments, resumed, lines.bad)
 
     def _land(self, segment_id: str, group: list[Message]) -> bool:
@@ -78,43 +82,44 @@ class Importer:
             register(self._gateway, [self._landing.write(segment_id, group)])
         return landed_before
 
-    def _ids(self, note: Path) -> SegmentIds:
-        make_directory(note.parent)
-        if note.exists():
-            found = msgspec.json.decode(note.read_bytes(), type=ImportNote)
-            return SegmentIds(found.started_ms, found.tail)
+    def _note(self, file: Path) -> ImportNote:
+        """What an interrupted import of the same content noted, or a new note."""
+        make_directory(file.parent)
+        if file.exists():
+            return msgspec.json.decode(file.read_bytes(), type=ImportNote)
         ids = SegmentIds.fresh()
-        aside = note.with_suffix(".writing")
-        aside.write_bytes(msgspec.json.encode(ImportNote(ids.started_ms, ids.tail)))
+        note = ImportNote(
+            ids.started_ms, ids.tail, self._segment_max_bytes, micros(datetime.now(UTC))
+        )
+        aside = file.with_suffix(".writing")
+        aside.write_bytes(msgspec.json.encode(note))
         force_to_disk(aside)
-        aside.rename(note)
-        force_to_disk(note.parent)
-        return ids
+        aside.rename(file)
+        force_to_disk(file.parent)
+        return note
 
-    def _groups(self, messages: Iterator[Message]) -> Iterator[list[Message]]:
-        """Messages in portions of one day and of a bounded size."""
-        group: list[Message] = []
-        size = 0
-        for message in messages:
-            full = size + len(message.payload) > self._segment_max_bytes
-            if group and (
-                full
-                or len(group) == MOST_MESSAGES
-                or day_number(group[0].landed_at) != day_number(message.landed_at)
-            ):
-                yield group
-                group, size = [], 0
-            group.append(message)
-            size += len(message.payload)
-        if group:
+
+def _groups(messages: Iterator[Message], *, max_bytes: int) -> Iterator[list[Message]]:
+    """Messages in portions of one day and of a bounded size."""
+    group: list[Message] = []
+    size = 0
+    for message in messages:
+        full = size + len(message.payload) > max_bytes or len(group) == MOST_MESSAGES
+        if group and (full or day_number(group[0].landed_at) != day_number(message.landed_at)):
             yield group
+            group, size = [], 0
+        group.append(message)
+        size += len(message.payload)
+    if group:
+        yield group
 
 
 class _Lines:
     """The lines of a file, with count of what was wrong and how far it is read."""
 
-    def __init__(self, complain: Complaint) -> None:
+    def __init__(self, complain: Complaint, *, now: int) -> None:
         self.bad = 0
+        self._now = now
         self.offset = 0
         self._complain = complain
 
@@ -125,7 +130,7 @@ class _Lines:
                 if not line.strip():
                     continue
                 try:
-                    yield message_of(line)
+                    yield message_of(line, now=self._now)
                 except NotACloudEvent as error:
                     self.bad += 1
                     self._complain(number, str(error))

@@ -97,7 +97,7 @@ class MemoryPlatform:
         encoded = encoder.encode(engine.release())
         if engine.conflicts:
             encoded[KEY_CONFLICTS.name] = encoder.conflicts(
-                engine.conflicts, device_id=device_id, received_at=0
+                engine.conflicts, device_id=device_id, since=engine.conflicts_since
             )
         for name, table in encoded.items():
             self.tables[name] += plain_rows(pa.table(table))

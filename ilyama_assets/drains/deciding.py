@@ -22,6 +22,7 @@ from ilyama_assets.drains.orders import (
 )
 from ilyama_assets.drains.task import PRODUCTS_DDL, STALE_BUILD, decide_orders
 from ilyama_resources.delta import Warehouse
+from ilyama_resources.spark import is_connection_lost
 
 
 class Decider:
@@ -49,23 +50,34 @@ class Decider:
         """Decide device after device; one that cannot be decided has its messages staged."""
         products: list[Products] = []
         for device in devices:
-            try:
-                products += self.decide([device])
-            except PySparkException as error:
-                reason = str(error).strip()[:10_000]
-                products += self.decide([msgspec.structs.replace(device, stage_with=reason)])
+            products += self._decide_or_stage(device)
         return products
+
+    def _decide_or_stage(self, device: DeviceOrder) -> list[Products]:
+        """A device that fails twice in a row, alone, is at fault itself."""
+        reason = ""
+        for _ in range(2):
+            try:
+                return self.decide([device])
+            except PySparkException as error:
+                if is_connection_lost(error):
+                    raise
+                reason = str(error).strip()[:10_000]
+        return self.decide([msgspec.structs.replace(device, stage_with=reason)])
 
     def _pass(self, devices: Sequence[DeviceOrder]) -> list[Products]:
         orders = [
             msgspec.structs.replace(self._template, number=number, devices=group)
             for number, group in enumerate(spread(devices, self._tasks))
         ]
-        bodies = pa.table({"body": pa.array(map(encode, orders), pa.binary())})
-        frame = self._session.createDataFrame(bodies).mapInArrow(decide_orders, PRODUCTS_DDL)
-        products = [decode_products(body.as_py()) for body in frame.toArrow()["products"]]
+        products = self._products(orders)
         for failure in (p.failure for p in products if p.failure is not None):
             if failure.sentence == STALE_BUILD:
                 raise WorkerStale(failure.sentence)
             raise DrainInterrupted(failure.sentence)
         return products
+
+    def _products(self, orders: Sequence[WorkOrder]) -> list[Products]:
+        bodies = pa.table({"body": pa.array(map(encode, orders), pa.binary())})
+        frame = self._session.createDataFrame(bodies).mapInArrow(decide_orders, PRODUCTS_DDL)
+        return [decode_products(body.as_py()) for body in frame.toArrow()["products"]]

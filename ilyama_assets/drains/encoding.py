@@ -60,9 +60,9 @@ class Encoder:
         return {name: table for name, table in tables.items() if table.num_rows}
 
     def conflicts(
-        self, conflicts: Counter[Conflict], *, device_id: str | None, received_at: int
+        self, conflicts: Counter[Conflict], *, device_id: str | None, since: Mapping[Conflict, int]
     ) -> pa.Table:
-        """The key conflicts of one device in this drain."""
+        """The key conflicts of one device in this drain, on the day each was first met."""
         keys = [conflict.key for conflict in conflicts]
         columns = {
             "kind": ["row"] * len(keys),
@@ -73,7 +73,7 @@ class Encoder:
             "other": [conflict.other for conflict in conflicts],
             "arrivals": list(conflicts.values()),
         }
-        return self._table(KEY_CONFLICTS, columns, np.full(len(keys), received_at, np.int64))
+        return self._table(KEY_CONFLICTS, columns, [since[conflict] for conflict in conflicts])
 
     def _raw_batches(self, outcomes: Outcomes) -> pa.Table:
         arrivals = outcomes.arrivals
@@ -189,7 +189,7 @@ class Encoder:
             "owner_id": owner,
             "component_id": owner,
             "key": repeated([p.key for p in points], counts),
-            "instance": [r.instances[i] for r, p, _ in chunks for i in p.rows],
+            "instance": _instances(rows, points),
             "value": list(chain.from_iterable(p.values for p in points)),
             "source_rule_version": np.full(len(ts), datapoints.SOURCE_RULE_VERSION, np.int64),
             "late": _points_late(rows, points),
@@ -239,6 +239,22 @@ def repeated(values: Sequence[str | None], counts: Counts) -> pa.DictionaryArray
     return pa.DictionaryArray.from_arrays(
         pa.array(np.repeat(codes, counts), pa.int32()), encoded.dictionary
     )
+
+
+def _instances(rows: Sequence[AcceptedRows], points: Sequence[Points]) -> pa.DictionaryArray:
+    """The instance of every point; one text serves all the columns of its row."""
+    begins: dict[int, int] = {}
+    texts: list[str] = []
+    places: list[int] = []
+    for accepted, column in zip(rows, points, strict=True):
+        begin = begins.get(id(accepted))
+        if begin is None:
+            begin = begins[id(accepted)] = len(texts)
+            texts += accepted.instances
+        places += [begin + row for row in column.rows]
+    known = pa.array(texts, pa.string()).dictionary_encode()
+    codes = known.indices.to_numpy()[np.array(places, np.int64)]
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), known.dictionary)
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:

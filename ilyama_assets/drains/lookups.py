@@ -30,7 +30,7 @@ from ilyama_resources.delta import Warehouse
 Asked = Sequence[tuple[str, BatchNeed]]
 
 _PAYLOAD = ("device_id", "payload_sha256", "source_table", "batch_id", "rows_received")
-_JUDGED = ("kind", "outcome", "rows_conflict", "rows_below_floor")
+_JUDGED = ("origin", "kind", "outcome", "rows_conflict", "rows_below_floor")
 _PK = ("device_id", "source_table", "source_pk_hash")
 _KEY = (*_PK, "journal_epoch", "commit_seq")
 _CONTENT = (*_KEY, "op", "row")
@@ -126,7 +126,7 @@ def _payload_rows(
         near = lines.filter(pc.is_in(lines["payload_sha256"], wanted))
         clean = pc.and_(pc.equal(near["rows_conflict"], 0), pc.equal(near["rows_below_floor"], 0))
         stored = pc.is_in(near["outcome"], pa.array(["accepted", "duplicate"]))
-        of_rows = pc.equal(near["kind"], "rows")
+        of_rows = pc.and_(pc.equal(near["kind"], "rows"), pc.equal(near["origin"], "live"))
         kept = near.filter(pc.and_(clean, pc.and_(stored, of_rows)))
         yield from _as_batches(kept.select(list(_PAYLOAD)))
 

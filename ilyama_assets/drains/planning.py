@@ -13,8 +13,8 @@ from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice, Root
 from ilyama_resources.segment_files import read_topics
 
-LONGEST_NAME = 255
-"""The registry takes no slug and no device name longer than this."""
+LONGEST_ROOT_BYTES = 2000
+"""The registry is indexed by slug and device name; an index entry has no room for more."""
 
 
 class Plan(NamedTuple):
@@ -43,7 +43,7 @@ def plan_drain(gateway: Gateway, segments: Iterable[Path], *, auto_register: boo
 
 def _root(address: Address) -> Root | None:
     slug, name = address.topic_slug, address.device_name
-    if slug is None or name is None or max(len(slug), len(name)) > LONGEST_NAME:
+    if slug is None or name is None or len(f"{slug}{name}".encode()) > LONGEST_ROOT_BYTES:
         return None
     return slug, name
 

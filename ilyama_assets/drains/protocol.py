@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import NoReturn
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -40,6 +42,7 @@ from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, LockTaken
 from ilyama_resources.postgres.drains import Drain, DrainState
 from ilyama_resources.settings import Settings
+from ilyama_resources.spark import gist, is_connection_lost
 
 PATIENT_ATTEMPTS = 3
 """After so many failed attempts to decide a drain, its devices are decided one by one."""
@@ -103,7 +106,7 @@ class Intake:
     def finish(self, drain: Drain) -> DrainReport:
         """Bring an opened drain to its end, from wherever it stands."""
         if drain.state is DrainState.OPEN and drain.origin == Origin.DAY:
-            self._seal(drain, replay_day(self.session(), self.gateway, self.warehouse, drain))
+            self._seal(drain, self._replayed(drain))
         elif drain.state is DrainState.OPEN:
             self._seal(drain, self._decided(drain))
         return self._commit_and_close(drain)
@@ -145,6 +148,17 @@ class Intake:
         crash_point("open.after")
         return drain
 
+    def _replayed(self, drain: Drain) -> Seal:
+        """A replay that fails is given up: it has changed nothing and must not stop intake."""
+        try:
+            return replay_day(self.session(), self.gateway, self.warehouse, drain)
+        except PySparkException as error:
+            note = f"the replay of {drain.day} failed and was given up: {gist(error)}"
+            with self.gateway.transaction() as tx:
+                tx.drains.abandon(drain.drain_id, note)
+                tx.commit()
+            raise DrainInterrupted(note) from error
+
     def _decided(self, drain: Drain) -> Seal:
         with self.gateway.transaction() as tx:
             attempt = tx.drains.attempt(drain.drain_id)
@@ -160,7 +174,7 @@ class Intake:
     def _seal(self, drain: Drain, seal: Seal) -> None:
         integrity = integrity_of(seal, received=_received(drain, seal))
         if integrity.breaches:
-            self._hold(drain, integrity)
+            self._hold(drain, "; ".join(integrity.breaches))
         crash_point("seal.before")
         with self.gateway.transaction() as tx:
             tx.drains.seal(drain.drain_id, encode_seal(seal))
@@ -197,17 +211,21 @@ class Intake:
                 tx.drains.forgive_attempt(drain.drain_id, note=str(error))
                 tx.commit()
             raise
+        except (pa.ArrowException, FileNotFoundError) as error:
+            self._hold(drain, f"a segment of it cannot be read: {error}")
         except PySparkException as error:
-            reason = f"Spark failed: {_gist(error)}"
+            reason = f"Spark failed: {gist(error)}"
             with self.gateway.transaction() as tx:
-                tx.drains.note(drain.drain_id, reason)
+                if is_connection_lost(error):
+                    tx.drains.forgive_attempt(drain.drain_id, note=reason)
+                else:
+                    tx.drains.note(drain.drain_id, reason)
                 tx.commit()
             raise DrainInterrupted(
                 f"drain {drain.drain_id} could not be decided and will be tried again. {reason}"
             ) from error
 
-    def _hold(self, drain: Drain, integrity: IntegrityReport) -> None:
-        note = "; ".join(integrity.breaches)
+    def _hold(self, drain: Drain, note: str) -> NoReturn:
         with self.gateway.transaction() as tx:
             tx.drains.hold(drain.drain_id, note)
             tx.commit()
@@ -235,13 +253,6 @@ class Intake:
 def _received(drain: Drain, seal: Seal) -> int:
     """How many messages must be accounted for; a replay balances in itself."""
     return seal.findings.messages if drain.origin == Origin.DAY else drain.messages
-
-
-def _gist(error: PySparkException) -> str:
-    """The line of a Spark error that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "Exception" in line]
-    return (telling or lines or [type(error).__name__])[-1][:500]
 
 
 def _refuse_held(drain: Drain) -> None:

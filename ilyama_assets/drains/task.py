@@ -43,6 +43,9 @@ from ilyama_resources.segment_files import read_messages
 RELEASE_ROWS = 50_000
 """Decided rows are encoded in portions, so that a large drain fits a small worker."""
 
+LONGEST_SERVED_INSTANCE = 2_000
+"""A primary key longer than this is no name that anybody asks a current value by."""
+
 PRODUCTS_SCHEMA = pa.schema([("products", pa.binary())])
 PRODUCTS_DDL = "products binary"
 STALE_BUILD = "the worker runs another build of the platform"
@@ -132,22 +135,15 @@ class _Task:
             self._products.needs.append(DeviceNeeds(order.device_id, engine.needs))
         else:
             decided.add(self._encoder.encode(engine.release()))
-            self._keep(order, engine, decided, messages)
+            self._keep(order, engine, decided)
 
     def _inspect(self, message: Message) -> None:
         swallow(message.payload, poison=self._order.poison)
 
-    def _keep(
-        self,
-        order: DeviceOrder,
-        engine: IntakeEngine,
-        decided: _Decided,
-        messages: list[Message],
-    ) -> None:
+    def _keep(self, order: DeviceOrder, engine: IntakeEngine, decided: _Decided) -> None:
         if engine.conflicts:
-            last = engine.state.next_received_at or messages[-1].landed_at
             conflicts = self._encoder.conflicts(
-                engine.conflicts, device_id=order.device_id, received_at=last
+                engine.conflicts, device_id=order.device_id, since=engine.conflicts_since
             )
             decided.add({KEY_CONFLICTS.name: conflicts})
         for name, parts in decided.tables.items():
@@ -164,7 +160,11 @@ class _Task:
         for (_, instance), value in engine.current.items():
             instances.setdefault(value.source_table, set()).add(instance)
         most = self._order.served_instances
-        crowded = {table for table, found in instances.items() if len(found) > most}
+        crowded = {
+            table
+            for table, found in instances.items()
+            if len(found) > most or max(map(len, found)) > LONGEST_SERVED_INSTANCE
+        }
         self._products.crowded += [(device_id, table) for table in crowded]
         served = {
             place: value

@@ -72,6 +72,7 @@ class IntakeEngine:
         self.state = state
         self.outcomes = Outcomes()
         self.conflicts: Counter[Conflict] = Counter()
+        self.conflicts_since: dict[Conflict, int] = {}
         self.current: dict[tuple[str, str], CurrentValue] = {}
         self.keys: dict[str, DatapointKind] = {}
         self.needs: list[BatchNeed] = []
@@ -275,6 +276,8 @@ class IntakeEngine:
             self.keys.update((p.key, p.kind) for p in accepted.points if p.key not in self.keys)
             newest_values(self.current, accepted)
         self.conflicts.update(decision.conflicts)
+        for conflict in decision.conflicts:
+            self.conflicts_since.setdefault(conflict, arrival.received_at)
         self._account_rows(arrival, batch, decision)
 
     def _account_rows(self, arrival: Arrival, batch: RowBatch, decision: RowsDecision) -> None:

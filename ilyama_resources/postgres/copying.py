@@ -11,6 +11,9 @@ import pyarrow as pa
 from pyarrow import csv
 from sqlalchemy import Column, Connection, MetaData, Table
 
+_END_OF_DATA = b"\n\\.\n"
+"""Before Postgres 18 a CSV ends at such a line, even inside a quoted text."""
+
 _NUL, _SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", _NUL: _SHOWN_NUL})
 
@@ -31,8 +34,17 @@ def copied_arrow(connection: Connection, table: Table, rows: pa.Table) -> Table:
     lines = io.BytesIO()
     options = csv.WriteOptions(include_header=False, quoting_style="needed")
     csv.write_csv(rows, lines, options)
+    if _END_OF_DATA in lines.getbuffer().tobytes():
+        texts = [row.values() for row in rows.cast(_as_texts(rows.schema)).to_pylist()]
+        return _copy(connection, table, rows.column_names, _lines(map(list, texts)), form="text")
     lines.seek(0)
     return _copy(connection, table, rows.column_names, lines, form="csv")
+
+
+def _as_texts(schema: pa.Schema) -> pa.Schema:
+    moments = [pa.types.is_timestamp(field.type) for field in schema]
+    fields = zip(schema, moments, strict=True)
+    return pa.schema([pa.field(f.name, pa.string() if m else f.type) for f, m in fields])
 
 
 def _copy(

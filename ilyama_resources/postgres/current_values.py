@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, delete, func, literal, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_resources.postgres.copying import copied_arrow
+from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import CURRENT_VALUE, LINEAGE
 
 Lineage = tuple[str, str]
@@ -54,7 +55,7 @@ class CurrentValues:
         """Those of the given lineages that are not served from Postgres."""
         query = select(LINEAGE.c.device_id, LINEAGE.c.source_table).where(
             LINEAGE.c.served.is_(False),
-            tuple_(LINEAGE.c.device_id, LINEAGE.c.source_table).in_(list(lineages)),
+            tuple_(LINEAGE.c.device_id, LINEAGE.c.source_table).in_(these(lineages)),
         )
         return {(device_id, table) for device_id, table in self._connection.execute(query)}
 
@@ -72,7 +73,7 @@ class CurrentValues:
             rows,
         )
         lineage = tuple_(CURRENT_VALUE.c.owner_id, CURRENT_VALUE.c.source_table)
-        self._connection.execute(delete(CURRENT_VALUE).where(lineage.in_(gone)))
+        self._connection.execute(delete(CURRENT_VALUE).where(lineage.in_(these(gone))))
 
     def advance(self, values: pa.Table, *, drain_id: int) -> None:
         """Store values that are newer than what is there."""
@@ -99,7 +100,7 @@ class CurrentValues:
         lineage = (CURRENT_VALUE.c.owner_id, CURRENT_VALUE.c.source_table)
         query = (
             select(*lineage)
-            .where(tuple_(*lineage).in_(list(lineages)))
+            .where(tuple_(*lineage).in_(these(lineages)))
             .group_by(*lineage)
             .having(func.count(CURRENT_VALUE.c.instance.distinct()) > limit)
         )

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_resources.postgres.copying import copied
+from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import DEVICE, DEVICE_STATE
 
 Root = tuple[str, str]
@@ -36,10 +37,8 @@ class Devices:
 
     def at(self, roots: Iterable[Root]) -> dict[Root, RegisteredDevice]:
         """The registered devices among the given roots."""
-        wanted = list(roots)
-        query = select(*_FIELDS).where(
-            tuple_(DEVICE.c.topic_slug, DEVICE.c.device_name).in_(wanted)
-        )
+        root = tuple_(DEVICE.c.topic_slug, DEVICE.c.device_name)
+        query = select(*_FIELDS).where(root.in_(these(roots)))
         devices = [RegisteredDevice(*row) for row in self._connection.execute(query)]
         return {(device.topic_slug, device.device_name): device for device in devices}
 

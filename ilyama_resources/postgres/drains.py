@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres.schema import DRAIN, DRAIN_SEAL, INTERNAL_LOG
 
 
@@ -18,6 +19,10 @@ class DrainState(StrEnum):
     SEALED = "sealed"
     DONE = "done"
     HELD = "held"
+
+
+class DrainMoved(PlatformError):
+    """Another process has taken a drain further meanwhile."""
 
 
 class Drain(NamedTuple):
@@ -106,7 +111,7 @@ class Drains:
 
     def seal(self, drain_id: int, body: bytes) -> None:
         """Fix what the drain will commit and close with."""
-        self._update(drain_id, state=DrainState.SEALED, sealed_at=datetime.now(UTC), note=None)
+        self._move(drain_id, DrainState.OPEN, DrainState.SEALED, sealed_at=datetime.now(UTC))
         self._connection.execute(insert(DRAIN_SEAL).values(drain_id=drain_id, body=body))
 
     def sealed_body(self, drain_id: int) -> bytes:
@@ -117,7 +122,13 @@ class Drains:
     def close(self, drain_id: int) -> None:
         """Mark a sealed drain done; the seal has served its purpose."""
         self._connection.execute(delete(DRAIN_SEAL).where(DRAIN_SEAL.c.drain_id == drain_id))
-        self._update(drain_id, state=DrainState.DONE, closed_at=datetime.now(UTC), note=None)
+        self._move(drain_id, DrainState.SEALED, DrainState.DONE, closed_at=datetime.now(UTC))
+
+    def abandon(self, drain_id: int, note: str) -> None:
+        """End a drain that has nothing to lose: a replay that failed."""
+        moment = datetime.now(UTC)
+        self._move(drain_id, DrainState.OPEN, DrainState.DONE, closed_at=moment, note=note)
+        self.log(drain_id, level="ERROR", message=note)
 
     def hold(self, drain_id: int, note: str) -> None:
         """Stop intake at this drain until an operator releases it."""
@@ -149,6 +160,23 @@ class Drains:
         self._connection.execute(
             insert(INTERNAL_LOG).values(at=datetime.now(UTC), subject="drain", **values)
         )
+
+    def _move(
+        self,
+        drain_id: int,
+        before: DrainState,
+        after: DrainState,
+        *,
+        note: str | None = None,
+        **moments: datetime,
+    ) -> None:
+        """Take a drain one step further, if no other process has done so meanwhile."""
+        statement = update(DRAIN).where(DRAIN.c.drain_id == drain_id, DRAIN.c.state == before)
+        if (
+            self._connection.execute(statement.values(state=after, note=note, **moments)).rowcount
+            != 1
+        ):
+            raise DrainMoved(f"drain {drain_id} is no longer {before}: another process took it up")
 
     def _update(self, drain_id: int, **values: object) -> None:
         statement = update(DRAIN).where(DRAIN.c.drain_id == drain_id).values(**values)

@@ -92,7 +92,7 @@ def _answers(lines: Iterable[bytes]) -> Iterator[Answer | None]:
     for number, line in enumerate(lines, start=1):
         try:
             yield _answer(_SUBMISSION.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             typer.echo(f"line {number} is not a submission: {error}", err=True)
             yield None
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from typing import Any, cast
 
@@ -127,8 +127,9 @@ def _progress(gateway: Gateway) -> Iterator[None]:
 
 def _watch(gateway: Gateway, progress: Progress, task: Any, stopped: threading.Event) -> None:
     total = progress.tasks[task].total or 0
-    while not stopped.wait(POLL_S):
-        progress.update(task, completed=total - _waiting(gateway))
+    with suppress(PlatformError):
+        while not stopped.wait(POLL_S):
+            progress.update(task, completed=total - _waiting(gateway))
 
 
 def _waiting(gateway: Gateway) -> int:

@@ -8,10 +8,9 @@ from deltalake import DeltaTable
 from sqlalchemy import create_engine, text
 
 from ilyama_assets.drains import task
+from ilyama_assets.drains.deciding import Decider
 from ilyama_assets.drains.errors import DrainHeld, DrainInterrupted, WarehouseAhead
-from ilyama_assets.drains.orders import WorkOrder
 from ilyama_assets.drains.protocol import PATIENT_ATTEMPTS, Intake
-from ilyama_resources.build import LOADED_BUILD
 from ilyama_resources.postgres import LockTaken
 from tests.oracle import Event, Oracle
 from tests.platform import Platform
@@ -73,9 +72,13 @@ def test_a_device_that_kills_its_worker_cannot_stop_the_others(
 
 
 def test_a_second_drain_is_told_that_one_is_at_work(platform: Platform) -> None:
-    with platform.intake() as intake, intake.alone():
-        with pytest.raises(LockTaken), intake.alone(wait=False):
-            pass
+    with (
+        platform.intake() as intake,
+        intake.alone(),
+        pytest.raises(LockTaken),
+        intake.alone(wait=False),
+    ):
+        pass
 
 
 def test_a_drain_that_does_not_balance_is_held_until_it_is_released(platform: Platform) -> None:
@@ -131,19 +134,16 @@ def test_a_crowded_lineage_is_not_served_from_postgres(platform: Platform) -> No
 def test_a_full_disk_stops_the_drain_and_counts_no_attempt(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_room(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(task, "write_data_file", no_room)
-    order = WorkOrder(0, 1, 1, LOADED_BUILD, [], str(platform.settings.warehouse), 1, 1, 1, [])
-    assert task.carry_out(order).failure is None
-    events = generate(26, batches=5, day_crossings=False)
+    """The task itself runs here, not on Spark, so that its disk can be full."""
+    events = generate(26, batches=15, day_crossings=False)
     platform.import_events(events)
     with platform.intake() as intake:
-        monkeypatch.setattr(Intake, "_decide", no_room_in_the_world)
-        with intake.alone(), pytest.raises(DrainInterrupted, match="disk"):
-            intake.drain()
-        monkeypatch.undo()
+        with monkeypatch.context() as patch, intake.alone():
+            patch.setattr(task, "write_data_file", _no_room)
+            patch.setattr(Decider, "_products", lambda _, orders: list(map(task.carry_out, orders)))
+            with pytest.raises(DrainInterrupted, match="No space left"):
+                intake.drain()
+        assert platform.rows("raw_batches") == []
         with platform.gateway.transaction() as tx:
             unfinished = tx.drains.unfinished()
         assert unfinished is not None
@@ -152,8 +152,8 @@ def test_a_full_disk_stops_the_drain_and_counts_no_attempt(
     assert len(platform.rows("batch_ledger")) == len(events)
 
 
-def no_room_in_the_world(*_: object, **__: object) -> None:
-    raise DrainInterrupted("the disk does not take more")
+def _no_room(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_replaying_a_day_adds_what_is_missing_and_nothing_else(platform: Platform) -> None:

@@ -8,19 +8,19 @@ from tests.platform import Platform
 from tests.streams import generate
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_a_stream_with_every_fault_equals_the_oracle(platform: Platform, seed: int) -> None:
-    events = generate(seed, batches=150)
+    events = generate(seed, batches=130)
     platform.import_events(events)
     platform.drain()
     platform.assert_equals_oracle(events)
 
 
 def test_consecutive_files_give_the_same_tables_as_one(platform: Platform) -> None:
-    events = generate(3, batches=90)
+    events = generate(3, batches=60)
     chance = random.Random(3)
-    cuts = sorted(chance.sample(range(1, 90), 3))
-    for start, end in zip([0, *cuts], [*cuts, 90], strict=True):
+    cuts = sorted(chance.sample(range(1, 60), 3))
+    for start, end in zip([0, *cuts], [*cuts, 60], strict=True):
         platform.import_events(events[start:end])
         if chance.random() < 0.5:
             platform.drain()
@@ -51,7 +51,7 @@ def test_importing_a_file_twice_is_the_devices_sending_twice(platform: Platform)
 
 
 def test_hundreds_of_drains_equal_the_oracle(platform: Platform) -> None:
-    events = generate(5, batches=160)
+    events = generate(5, batches=110)
     platform.import_events(events, ILYAMA_SEGMENT_MAX_BYTES="1")
     with platform.intake(drain_max_bytes=1) as intake, intake.alone():
         drains = 0

@@ -161,7 +161,7 @@ def test_a_conflict_names_its_key_and_counts_its_arrivals() -> None:
     met = taken(batch(change(1)), other, other)
 
     table = Encoder(DRAIN, Origin.LIVE).conflicts(
-        met.conflicts, device_id=DEVICE_ID, received_at=NOW
+        met.conflicts, device_id=DEVICE_ID, since=met.conflicts_since
     )
 
     (row,) = plain_rows(table)
