@@ -15,5 +15,5 @@ def these(pairs: Iterable[Pair]) -> Select[Any]:
     found = list(pairs)
     firsts = literal([first for first, _ in found], ARRAY(Text))
     seconds = literal([second for _, second in found], ARRAY(Text))
-    rows = func.unnest(firsts, seconds).table_valued("first", "second")
+    rows = func.unnest(firsts, seconds).table_valued("first", "second").render_derived()
     return select(rows.c.first, rows.c.second)
