@@ -5,7 +5,7 @@ import sys
 import typer
 
 from ilyama_service.cli.check import check
-from ilyama_service.cli.commands import drain, drains, import_file
+from ilyama_service.cli.commands import drain, drains, import_file, ui
 from ilyama_service.cli.sentences import sentence_of
 
 FAILED = 1
@@ -21,6 +21,7 @@ app.command("check")(check)
 app.command("import")(import_file)
 app.command("drain")(drain)
 app.command("drains")(drains)
+app.command("ui")(ui)
 
 
 def main() -> None:

@@ -43,3 +43,12 @@ def drains(
     from ilyama_service.cli.listing import list_drains
 
     list_drains(limit=limit, as_json=as_json, release=release)
+
+
+def ui(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")] = 3000,
+) -> None:
+    """Open the Dagster UI on this platform's records, until Ctrl-C."""
+    from ilyama_service.cli.interface import show_interface
+
+    show_interface(port=port)
