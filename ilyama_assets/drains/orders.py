@@ -6,7 +6,7 @@ its order; everything the driver must know comes back as products.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -115,6 +115,14 @@ def decode_order(data: bytes) -> WorkOrder:
 def decode_products(data: bytes) -> Products:
     """Products from their bytes."""
     return _products_decoder.decode(data)
+
+
+def in_portions(products: Products) -> Iterator[Products]:
+    """Products in parts that each fit a message to the driver; joined they are the same."""
+    first, *others = products.current or [b""]
+    yield msgspec.structs.replace(products, current=[first])
+    for values in others:
+        yield Products(current=[values])
 
 
 def spread(devices: Iterable[DeviceOrder], tasks: int) -> list[list[DeviceOrder]]:

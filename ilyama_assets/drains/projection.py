@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -15,6 +15,7 @@ from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE, Da
 from ilyama_protocol.intake.outcomes import CurrentValue
 
 POLICY = "latest"
+PORTION_ROWS = 20_000
 NUL, SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
 """Postgres cannot hold U+0000 in a text; it is shown as U+FFFD there."""
 
@@ -73,13 +74,15 @@ _CONSTANTS = {
 }
 
 
-def encoded(tables: Iterable[pa.Table]) -> bytes:
-    """Tables of current values as one Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, PROJECTION_SCHEMA) as writer:
-        for table in tables:
-            writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
+def encoded(tables: Sequence[pa.Table]) -> Iterator[bytes]:
+    """Tables of current values as Arrow streams of a bounded size."""
+    if not tables:
+        return
+    for batch in pa.concat_tables(tables).combine_chunks().to_batches(PORTION_ROWS):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, PROJECTION_SCHEMA) as writer:
+            writer.write_batch(batch)
+        yield bytes(sink.getvalue().to_pybytes())
 
 
 def decoded(streams: Iterable[bytes]) -> pa.Table:

@@ -26,6 +26,7 @@ from ilyama_assets.drains.orders import (
     WorkOrder,
     decode_order,
     encode,
+    in_portions,
 )
 from ilyama_assets.drains.projection import encoded, projected
 from ilyama_assets.drains.totals import encoded_totals
@@ -55,10 +56,10 @@ def decide_orders(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     """Carry out the work orders of a partition (for `mapInArrow`)."""
     for batch in batches:
         for body in batch.column("body"):
-            products = carry_out(decode_order(body.as_py()))
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([encode(products)], pa.binary())], schema=PRODUCTS_SCHEMA
-            )
+            for products in in_portions(carry_out(decode_order(body.as_py()))):
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array([encode(products)], pa.binary())], schema=PRODUCTS_SCHEMA
+                )
 
 
 def carry_out(order: WorkOrder) -> Products:
@@ -103,7 +104,7 @@ class _Task:
         self._decided.tables = split_by_rules(self._decided.tables)
         integrity.inspect(self._decided.tables)
         self._products.findings = integrity.findings
-        self._products.current = [encoded(self._current)]
+        self._products.current = list(encoded(self._current))
         self._products.ledger = encoded_totals(self._decided.tables.get(BATCH_LEDGER.name, []))
         order = self._order
         stem = f"drain-{order.drain_id:08}-{order.attempt}-{order.number:03}-{uuid4().hex}"
