@@ -19,6 +19,8 @@ PORTION_ROWS = 20_000
 NUL, SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
 """Postgres cannot hold U+0000 in a text; it is shown as U+FFFD there."""
 
+CurrentOfDevice = Mapping[tuple[str, str], CurrentValue]
+
 PROJECTION_SCHEMA = pa.schema(
     [
         ("identity", pa.string()),
@@ -39,17 +41,18 @@ PROJECTION_SCHEMA = pa.schema(
 )
 
 
-def projected(device_id: str, current: Mapping[tuple[str, str], CurrentValue]) -> pa.Table:
-    """The current values of one device."""
-    values = list(current.values())
+def projected(devices: Sequence[tuple[str, CurrentOfDevice]]) -> pa.Table:
+    """The current values of devices."""
+    places = [place for _, current in devices for place in current]
+    values = [value for _, current in devices for value in current.values()]
     metric = [value.kind is DatapointKind.METRIC for value in values]
     ts = np.fromiter((value.ts for value in values), np.int64, len(values))
     series = np.fromiter((value.series for value in values), np.uint64, len(values))
     columns: dict[str, Any] = {
-        "identity": list(_identities(device_id, current)),
-        "owner_id": [device_id] * len(values),
-        "key": _shown([key for key, _ in current]),
-        "instance": _shown([instance for _, instance in current]),
+        "identity": [name for device in devices for name in _identities(*device)],
+        "owner_id": [device_id for device_id, current in devices for _ in current],
+        "key": _shown([key for key, _ in places]),
+        "instance": _shown([instance for _, instance in places]),
         "kind": [value.kind.value for value in values],
         "value_double": [v.value if m else None for v, m in zip(values, metric, strict=True)],
         "value_text": _shown([None if m else v.value for v, m in zip(values, metric, strict=True)]),
@@ -60,8 +63,10 @@ def projected(device_id: str, current: Mapping[tuple[str, str], CurrentValue]) -
     for name, word in _CONSTANTS.items():
         columns[name] = pa.repeat(word, len(values))
     arrays = [
-        pa.array(columns[f.name], f.type) if isinstance(columns[f.name], list) else columns[f.name]
-        for f in PROJECTION_SCHEMA
+        pa.array(columns[field.name], field.type)
+        if isinstance(columns[field.name], list)
+        else columns[field.name]
+        for field in PROJECTION_SCHEMA
     ]
     return pa.Table.from_arrays(arrays, schema=PROJECTION_SCHEMA)
 

@@ -257,4 +257,4 @@ def _current(
     newest: dict[tuple[str, str], CurrentValue] = {}
     for rows in accepted:
         newest_values(newest, rows)
-    return list(encoded([projected(device_id, newest)]))
+    return list(encoded([projected([(device_id, newest)])]))

@@ -33,7 +33,7 @@ from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, TABLES
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
-from ilyama_protocol.intake.outcomes import Message, Origin
+from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin, Outcomes
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
@@ -41,8 +41,8 @@ from ilyama_resources.data_files import PARTITION, DataFile, write_data_file
 from ilyama_resources.faults import swallow
 from ilyama_resources.segment_files import read_messages
 
-RELEASE_ROWS = 50_000
-"""Decided rows are encoded in portions, so that a large drain fits a small worker."""
+PORTION = 50_000
+"""Decided messages and rows are encoded in portions, so that a large drain fits a small worker."""
 
 LONGEST_SERVED_INSTANCE = 2_000
 """A primary key longer than this is no name that anybody asks a current value by."""
@@ -93,11 +93,15 @@ class _Task:
         self._decided = _Decided()
         self._products = Products()
         self._current: list[pa.Table] = []
+        self._values: list[tuple[str, dict[tuple[str, str], CurrentValue]]] = []
+        self._outcomes = Outcomes()
+        self._waiting = 0
 
     def run(self) -> Products:
         messages = _messages_by_topic(self._order)
         for device in self._order.devices:
             self._decide(device, _in_arrival_order(messages, device))
+        self._write_down()
         integrity = TaskIntegrity()
         for name, parts in self._decided.tables.items():
             self._decided.tables[name] = [pa.concat_tables(parts).unify_dictionaries()]
@@ -130,13 +134,21 @@ class _Task:
             if engine.needs:
                 decided.tables.clear()
                 engine.release()
-            elif sum(len(rows.rows) for rows in engine.outcomes.accepted) > RELEASE_ROWS:
+            elif engine.outcomes.size > PORTION:
                 decided.add(self._encoder.encode(engine.release()))
         if engine.needs:
             self._products.needs.append(DeviceNeeds(order.device_id, engine.needs))
         else:
-            decided.add(self._encoder.encode(engine.release()))
             self._keep(order, engine, decided)
+
+    def _write_down(self) -> None:
+        """Encode what was decided of many small devices together."""
+        self._decided.add(self._encoder.encode(self._outcomes))
+        self._outcomes = Outcomes()
+        self._waiting = 0
+        if self._values:
+            self._current.append(projected(self._values))
+            self._values = []
 
     def _inspect(self, message: Message) -> None:
         swallow(message.payload, poison=self._order.poison)
@@ -149,6 +161,11 @@ class _Task:
             decided.add({KEY_CONFLICTS.name: conflicts})
         for name, parts in decided.tables.items():
             self._decided.tables.setdefault(name, []).extend(parts)
+        released = engine.release()
+        self._outcomes.extend(released)
+        self._waiting += released.size
+        if self._waiting > PORTION:
+            self._write_down()
         if order.device_id is None:
             return
         done = DeviceDone(order.device_id, encode_state(engine.state).decode())
@@ -173,7 +190,7 @@ class _Task:
             if value.source_table not in crowded
         }
         if served:
-            self._current.append(projected(device_id, served))
+            self._values.append((device_id, served))
 
 
 def write_tables(

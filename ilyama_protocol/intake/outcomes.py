@@ -120,10 +120,20 @@ class CurrentValue(msgspec.Struct, frozen=True):
 
 
 class Outcomes(msgspec.Struct):
-    """What was decided of some messages of one device."""
+    """What was decided of some messages."""
 
     arrivals: list[Arrival] = []
     ledger: list[LedgerLine] = []
     rejected: list[RejectedMessage] = []
     staged: list[StagedMessage] = []
     accepted: list[AcceptedRows] = []
+
+    @property
+    def size(self) -> int:
+        """How much there is to write down: messages and accepted rows."""
+        return len(self.arrivals) + sum(len(rows.rows) for rows in self.accepted)
+
+    def extend(self, others: Outcomes) -> None:
+        """Take in what was decided of other messages."""
+        for name in self.__struct_fields__:
+            getattr(self, name).extend(getattr(others, name))
