@@ -59,7 +59,7 @@ class Platform:
             cwd=REPOSITORY,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=400,
             check=False,
         )
 

@@ -55,7 +55,7 @@ def test_a_server_that_dies_in_a_drain_loses_nothing(
         endpoint = server(own_servers.settings).endpoint()
         assert endpoint is not None
         os.kill(endpoint.pid, signal.SIGKILL)
-        _, told = draining.communicate(timeout=120)
+        _, told = draining.communicate(timeout=240)
     assert draining.returncode == 1
     assert "ilyama: " in told
     assert "Traceback" not in told
