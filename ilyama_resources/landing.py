@@ -1,20 +1,29 @@
-"""The landing directory: where segments wait until a drain has taken them into the tables."""
+"""The landing directory: where segments wait until a drain has taken them into the tables.
+
+    segments/2026-05-01/{segment_id}.parquet    wait for a drain, by arrival day
+    drained/2026-05-01T07/{segment_id}.parquet  are in the tables, by the hour they were put away
+
+What is looked through again and again holds only what waits; the rest goes an hour at a time.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import day_of
+from ilyama_resources.durability import make_directory
 from ilyama_resources.faults import crash_point
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.segment_files import SUFFIX, Segment, read_footer, write_segment
 
 UNREADABLE = ".unreadable"
+_HOUR = "%Y-%m-%dT%H"
 
 
 class Landing:
@@ -22,6 +31,7 @@ class Landing:
 
     def __init__(self, directory: Path) -> None:
         self._segments = directory / "segments"
+        self._drained = directory / "drained"
 
     def write(self, segment_id: str, messages: Sequence[Message]) -> Segment:
         """Land messages of one day; when this returns they survive a crash."""
@@ -30,6 +40,13 @@ class Landing:
     def path(self, segment_id: str, day: date) -> Path:
         """Where a segment lies."""
         return self._segments / day.isoformat() / f"{segment_id}{SUFFIX}"
+
+    def holds(self, segment_id: str, day: date, gateway: Gateway) -> bool:
+        """Whether a segment has landed, be it drained by now or not yet registered."""
+        if self.path(segment_id, day).exists():
+            return True
+        with gateway.transaction() as tx:
+            return segment_id in tx.segments.known([segment_id])
 
     def register_found(self, gateway: Gateway) -> int:
         """Register segments that landed while Postgres, or the process, was gone."""
@@ -41,17 +58,31 @@ class Landing:
             tx.commit()
         return found
 
-    def sweep(self, gateway: Gateway, *, drained_before: datetime) -> int:
-        """Remove segments whose messages have long been in the tables."""
+    def put_away(self, gateway: Gateway, *, now: datetime) -> int:
+        """Set segments apart whose messages are in the tables."""
         on_disk = {path.stem: path for path in self._files()}
         with gateway.transaction() as tx:
-            gone = tx.segments.drained_before(drained_before, on_disk)
-        for segment_id in gone:
-            on_disk[segment_id].unlink()
+            drained = tx.segments.drained(on_disk)
+        if drained:
+            hour = self._drained / now.astimezone(UTC).strftime(_HOUR)
+            make_directory(hour)
+            for segment_id in drained:
+                on_disk[segment_id].rename(hour / on_disk[segment_id].name)
+        return len(drained)
+
+    def sweep(self, *, put_away_before: datetime) -> int:
+        """Remove the hours whose segments were all put away before a moment."""
+        gone = [hour for hour in self._drained.glob("*") if _end_of(hour) <= put_away_before]
+        for hour in gone:
+            shutil.rmtree(hour)
         return len(gone)
 
     def _files(self) -> Iterator[Path]:
         return self._segments.glob(f"*/*{SUFFIX}")
+
+
+def _end_of(hour: Path) -> datetime:
+    return datetime.strptime(hour.name, _HOUR).replace(tzinfo=UTC) + timedelta(hours=1)
 
 
 def _footer_or_aside(path: Path) -> Segment | None:

@@ -76,8 +76,8 @@ class Importer:
 
     def _land(self, segment_id: str, group: list[Message]) -> bool:
         """Land a group, unless an interrupted import already did."""
-        path = self._landing.path(segment_id, day_of(group[0].landed_at))
-        landed_before = path.exists()
+        day = day_of(group[0].landed_at)
+        landed_before = self._landing.holds(segment_id, day, self._gateway)
         if not landed_before:
             register(self._gateway, [self._landing.write(segment_id, group)])
         return landed_before

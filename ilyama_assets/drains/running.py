@@ -64,9 +64,14 @@ def drain_day(intake: Intake, day: date, *, idle_s: float, max_s: float) -> RunR
     run = RunReport()
     for report in _drains(intake, day, idle_s=idle_s, max_s=max_s):
         run.add(report)
-    keep = timedelta(hours=intake.settings.segment_keep_h)
-    intake.landing.sweep(intake.gateway, drained_before=datetime.now(UTC) - keep)
+    _tidy_landing(intake, now=datetime.now(UTC))
     return run
+
+
+def _tidy_landing(intake: Intake, *, now: datetime) -> None:
+    intake.landing.put_away(intake.gateway, now=now)
+    keep = timedelta(hours=intake.settings.segment_keep_h)
+    intake.landing.sweep(put_away_before=now - keep)
 
 
 def _drains(intake: Intake, day: date, *, idle_s: float, max_s: float) -> Iterator[DrainReport]:

@@ -97,11 +97,11 @@ class Segments:
         rows = self._connection.execute(query.order_by(SEGMENT.c.segment_id))
         return [Segment(*row) for row in rows]
 
-    def drained_before(self, moment: datetime, segment_ids: Iterable[str]) -> set[str]:
-        """Those of the given segments whose drain was closed before a moment."""
+    def drained(self, segment_ids: Iterable[str]) -> set[str]:
+        """Those of the given segments whose drain is done."""
         query = (
             select(SEGMENT.c.segment_id)
             .join(DRAIN, DRAIN.c.drain_id == SEGMENT.c.drain_id)
-            .where(SEGMENT.c.segment_id.in_(list(segment_ids)), DRAIN.c.closed_at < moment)
+            .where(SEGMENT.c.segment_id.in_(list(segment_ids)), DRAIN.c.closed_at.is_not(None))
         )
         return set(self._connection.scalars(query))

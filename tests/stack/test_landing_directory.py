@@ -1,0 +1,40 @@
+"""What waits to be drained stays in sight; what is in the tables is put away and goes in time."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ilyama_resources.faults import CRASH_STATUS
+from ilyama_resources.landing import Landing
+from tests.platform import Platform
+from tests.streams import generate, write_cloudevents
+
+SMALL = {"ILYAMA_SEGMENT_MAX_BYTES": "20000"}
+
+
+def files(platform: Platform, place: str) -> list[Path]:
+    return sorted((platform.settings.landing / place).glob("*/*.parquet"))
+
+
+def test_drained_segments_are_put_away_and_swept_an_hour_at_a_time(platform: Platform) -> None:
+    platform.import_events(generate(21, batches=20), **SMALL)
+    landed = len(files(platform, "segments"))
+    platform.drain()
+    assert files(platform, "segments") == []
+    assert len(files(platform, "drained")) == landed
+    landing, now = Landing(platform.settings.landing), datetime.now(UTC)
+    assert landing.sweep(put_away_before=now) == 0
+    assert landing.sweep(put_away_before=now + timedelta(hours=1)) == 1
+    assert files(platform, "drained") == []
+
+
+def test_an_import_resumed_after_a_drain_lands_nothing_twice(platform: Platform) -> None:
+    events = generate(22, batches=40)
+    file = platform.settings.home / "captured.jsonl"
+    write_cloudevents(events, file)
+    died = platform.try_ilyama("import", str(file), CRASH_AT="segment_registration.after:2", **SMALL)
+    assert died.returncode == CRASH_STATUS
+    platform.drain()
+    told = platform.ilyama("import", str(file), **SMALL)
+    assert "by an interrupted import" in told
+    platform.drain()
+    platform.assert_equals_oracle(events)
