@@ -7,7 +7,7 @@ its number already recorded has nothing left to do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,9 @@ from ilyama_resources.durability import force_to_disk, make_directory
 
 ORPHANS_KEPT_H = 7 * 24
 """A task may still be writing, and a reader still reading; never sweep behind them."""
+
+Bounds = Mapping[str, tuple[Any, Any]]
+"""Columns, each with the lowest and the highest value that is asked for."""
 
 _PROPERTIES = {
     "delta.checkpointInterval": "100",
@@ -99,8 +102,16 @@ class Warehouse:
             DataFile(table, path, size, rows, str(day), 0, "{}") for path, size, rows, day in told
         ]
 
-    def files_within(self, table: str, bounds: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    def files_within(self, table: str, bounds: Bounds) -> list[str]:
         """The paths of files that may hold rows within the bounds, by their statistics."""
+        location = self.location(table)
+        return [str(location / path) for path in self._within(table, bounds)["path"].to_pylist()]
+
+    def days_within(self, table: str, bounds: Bounds) -> set[date]:
+        """The days that may hold rows within the bounds, by the statistics of their files."""
+        return set(self._within(table, bounds)[f"partition.{PARTITION}"].to_pylist())
+
+    def _within(self, table: str, bounds: Bounds) -> pa.Table:
         actions = pa.table(self._current(table).get_add_actions(flatten=True))
         keep = pa.array([True] * actions.num_rows)
         for column, (lowest, highest) in bounds.items():
@@ -108,8 +119,7 @@ class Warehouse:
                 reaches = pc.greater_equal(actions[f"max.{column}"], lowest)
                 begins = pc.less_equal(actions[f"min.{column}"], highest)
                 keep = pc.and_(keep, pc.fill_null(pc.and_(reaches, begins), True))
-        location = self.location(table)
-        return [str(location / path) for path in actions.filter(keep)["path"].to_pylist()]
+        return actions.filter(keep)
 
     def replace(self, table: str, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
         """Put files in the place of others that hold the same rows, in one commit."""

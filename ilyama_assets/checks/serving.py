@@ -1,16 +1,22 @@
 """Checks of current values: they equal what can be recomputed, in both their forms."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from datetime import date
 
 import pyarrow as pa
 from dagster import AssetCheckResult, asset_check
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
 from ilyama_assets.checks.tables import read
 from ilyama_assets.tables import CURRENT_VALUE
-from ilyama_assets.transforms.current_values import IDENTITY, all_datapoints, newest_per_key
+from ilyama_assets.transforms.current_values import (
+    IDENTITY,
+    datapoints_until,
+    days_of_drains,
+    newest_per_key,
+)
 from ilyama_protocol.identifiers import escape_key
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.copying import shown
@@ -19,7 +25,7 @@ from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import load_settings
 from ilyama_resources.spark import Spark
 
-SAMPLE_OWNERS = 20
+SAMPLE_OWNERS = 100
 VALUES = ("kind", "value_double", "value_text", "ts", "source", "policy", "contributors")
 COMPARED = (*IDENTITY, *VALUES)
 SIDES = ("ours", "theirs")
@@ -34,26 +40,38 @@ _REBUILD = (
 @asset_check(
     asset=CURRENT_VALUE.name,
     name="equals_recomputation",
-    description="For a sample of owners, every current value is the newest of its datapoints.",
+    description=(
+        "For a sample of owners, every current value of the days that were last taken up is the "
+        "newest of its datapoints."
+    ),
 )
 def equals_recomputation(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
     """Recompute the values of some owners and compare."""
     session, warehouse = spark.spark_session, lake.warehouse
     with records.gateway.transaction() as tx:
-        taken_up = tx.derived_runs.last(CURRENT_VALUE.name).to_drain
+        run = tx.derived_runs.last(CURRENT_VALUE.name)
         owners = tx.devices.sample(SAMPLE_OWNERS)
-    points = all_datapoints(session, warehouse).where(F.col("drain_id") <= taken_up)
-    stale_after_h = load_settings().stale_after_h
-    of_owners = points.where(F.col("owner_id").isin(owners))
-    theirs = newest_per_key(of_owners, stale_after_h=stale_after_h)
+    days = days_of_drains(warehouse, run)
+    points = datapoints_until(session, warehouse, run.to_drain)
+    points = points.where(F.col("day").isin(days) & F.col("owner_id").isin(owners))
+    theirs = newest_per_key(points, stale_after_h=load_settings().stale_after_h)
     ours = read(session, warehouse, CURRENT_VALUE).where(F.col("owner_id").isin(owners))
-    return _report("equals_recomputation", _compared(ours, theirs), {"owners": len(owners)})
+    compared = _compared(ours, theirs).where(~_is_of_another_day(days))
+    return _report(
+        "equals_recomputation", compared, {"owners": len(owners), "days recomputed": len(days)}
+    )
+
+
+def _is_of_another_day(days: Sequence[date]) -> Column:
+    """Our value is newer than all that was recomputed, on a day that was not."""
+    newer = F.col("theirs.ts").isNull() | (F.col("ours.ts") > F.col("theirs.ts"))
+    return F.col("ours.ts").isNotNull() & newer & ~F.to_date("ours.ts").isin(list(days))
 
 
 @asset_check(
     asset=CURRENT_VALUE.name,
     name="served_form_equals_delta_form",
-    description="What Postgres serves is what the Delta table holds.",
+    description="For a sample of owners, what Postgres serves is what the Delta table holds.",
 )
 def served_form_equals_delta_form(
     records: Records, spark: Spark, lake: DeltaLake
@@ -62,19 +80,17 @@ def served_form_equals_delta_form(
     session = spark.spark_session
     with records.gateway.transaction() as tx:
         taken_up = tx.derived_runs.last(CURRENT_VALUE.name).to_drain
-        served = _served_table(tx.current_values.all())
-        unserved = tx.current_values.all_unserved()
+        owners = tx.devices.sample(SAMPLE_OWNERS)
+        served = _served_table(tx.current_values.of_owners(owners))
+        unserved = tx.current_values.unserved_of(owners)
     held = _as_shown(read(session, lake.warehouse, CURRENT_VALUE)).where(_TELLS_APART)
-    if unserved:
-        held = _without(session, held, unserved)
+    held = _without(session, held.where(F.col("owner_id").isin(owners)), unserved)
     nothing = held.limit(0).withColumn("drain_id", F.lit(0).cast("bigint"))
     ours = session.createDataFrame(served) if served.num_rows else nothing
-    ours = ours.where(_TELLS_APART)
     settled = F.coalesce(F.col("ours.drain_id"), F.lit(0)) <= taken_up
-    compared = _compared(ours, held).where(settled)
-    return _report(
-        "served_form_equals_delta_form", compared, {"lineages not served": len(unserved)}
-    )
+    compared = _compared(ours.where(_TELLS_APART), held).where(settled)
+    counts = {"owners": len(owners), "lineages not served": len(unserved)}
+    return _report("served_form_equals_delta_form", compared, counts)
 
 
 def _compared(ours: DataFrame, theirs: DataFrame) -> DataFrame:
@@ -117,8 +133,10 @@ def _as_shown(held: DataFrame) -> DataFrame:
     return held.withColumns({name: F.translate(name, "\0", shown("\0")) for name in texts})
 
 
-def _without(session: SparkSession, values: DataFrame, lineages: Iterable[Lineage]) -> DataFrame:
+def _without(session: SparkSession, values: DataFrame, lineages: Collection[Lineage]) -> DataFrame:
     """The values that belong to none of the given lineages."""
+    if not lineages:
+        return values
     rows = [(device_id, escape_key(source_table)) for device_id, source_table in lineages]
     gone = session.createDataFrame(rows, "owner_id string, table string")
     keyed = values.withColumn("table", F.split_part("key", F.lit("."), F.lit(1)))

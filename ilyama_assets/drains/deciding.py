@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import pyarrow as pa
@@ -46,23 +46,26 @@ class Decider:
         found = lookup.look_up(needs)
         return first + self._pass(with_history(devices, found))
 
-    def decide_one_by_one(self, devices: Iterable[DeviceOrder]) -> list[Products]:
-        """Decide device after device; one that cannot be decided has its messages staged."""
-        products: list[Products] = []
-        for device in devices:
-            products += self._decide_or_stage(device)
-        return products
+    def decide_apart(self, devices: Sequence[DeviceOrder]) -> list[Products]:
+        """Decide half after half, down to the devices that cannot be decided; those are staged."""
+        try:
+            return self.decide(devices)
+        except PySparkException as error:
+            if is_connection_lost(error):
+                raise
+        if len(devices) == 1:
+            return self._decide_again_or_stage(devices[0])
+        half = len(devices) // 2
+        return self.decide_apart(devices[:half]) + self.decide_apart(devices[half:])
 
-    def _decide_or_stage(self, device: DeviceOrder) -> list[Products]:
+    def _decide_again_or_stage(self, device: DeviceOrder) -> list[Products]:
         """A device that fails twice in a row, alone, is at fault itself."""
-        reason = ""
-        for _ in range(2):
-            try:
-                return self.decide([device])
-            except PySparkException as error:
-                if is_connection_lost(error):
-                    raise
-                reason = str(error).strip()[:10_000]
+        try:
+            return self.decide([device])
+        except PySparkException as error:
+            if is_connection_lost(error):
+                raise
+            reason = str(error).strip()[:10_000]
         return self.decide([msgspec.structs.replace(device, stage_with=reason)])
 
     def _pass(self, devices: Sequence[DeviceOrder]) -> list[Products]:

@@ -45,7 +45,7 @@ from ilyama_resources.settings import Settings
 from ilyama_resources.spark import gist, is_connection_lost
 
 PATIENT_ATTEMPTS = 3
-"""After so many failed attempts to decide a drain, its devices are decided one by one."""
+"""After so many failed attempts to decide a drain, its devices are decided apart."""
 
 DRAIN_LOCK = "drain"
 
@@ -198,7 +198,7 @@ class Intake:
         )
         tasks = self.settings.cores
         decider = Decider(self.session(), self.warehouse, template, tasks=tasks)
-        decide = decider.decide if attempt <= PATIENT_ATTEMPTS else decider.decide_one_by_one
+        decide = decider.decide if attempt <= PATIENT_ATTEMPTS else decider.decide_apart
         return make_seal(decide(plan.devices), plan)
 
     @contextmanager

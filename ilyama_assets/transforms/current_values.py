@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -26,6 +28,18 @@ def datapoints_of_drains(session: SparkSession, warehouse: Warehouse, run: Deriv
     """The metrics and states that the drains of a run wrote."""
     points = all_datapoints(session, warehouse)
     return points.where(F.col("drain_id").between(run.from_drain, run.to_drain))
+
+
+def datapoints_until(session: SparkSession, warehouse: Warehouse, drain_id: int) -> DataFrame:
+    """The metrics and states of all drains up to one."""
+    return all_datapoints(session, warehouse).where(F.col("drain_id") <= drain_id)
+
+
+def days_of_drains(warehouse: Warehouse, run: DerivedRun) -> list[date]:
+    """The days on which the drains of a run may have written datapoints."""
+    drains = {"drain_id": (run.from_drain, run.to_drain)}
+    tables = (METRIC_DATAPOINT.name, STATE_DATAPOINT.name)
+    return sorted({day for table in tables for day in warehouse.days_within(table, drains)})
 
 
 def all_datapoints(session: SparkSession, warehouse: Warehouse) -> DataFrame:
@@ -64,7 +78,7 @@ def newest_per_key(points: DataFrame, *, stale_after_h: float) -> DataFrame:
 
 
 def _common(kind: str) -> list[Column]:
-    named = ("ts", "source", "datapoint_id", "late", "revision", "drain_id")
+    named = ("ts", "source", "datapoint_id", "late", "revision", "drain_id", "day")
     return [*map(F.col, IDENTITY), F.lit(kind).alias("kind"), *map(F.col, named)]
 
 

@@ -106,9 +106,10 @@ class CurrentValues:
         )
         return {(device_id, table) for device_id, table in self._connection.execute(query)}
 
-    def all(self) -> Iterator[CurrentValueRecord]:
-        """Every value that is served."""
-        return self._stream(select(*_FIELDS))
+    def of_owners(self, owner_ids: Iterable[str]) -> Iterator[CurrentValueRecord]:
+        """The values of some owners."""
+        query = select(*_FIELDS).where(CURRENT_VALUE.c.owner_id.in_(list(owner_ids)))
+        return self._stream(query)
 
     def of_device(self, device_id: str, *, key_prefix: str = "") -> list[CurrentValueRecord]:
         """The values of one device."""
@@ -118,10 +119,12 @@ class CurrentValues:
         )
         return list(self._stream(query.order_by(CURRENT_VALUE.c.key, CURRENT_VALUE.c.instance)))
 
-    def all_unserved(self) -> set[Lineage]:
-        """Every lineage that is not served from Postgres."""
-        query = select(LINEAGE.c.device_id, LINEAGE.c.source_table)
-        rows = self._connection.execute(query.where(LINEAGE.c.served.is_(False)))
+    def unserved_of(self, device_ids: Iterable[str]) -> set[Lineage]:
+        """The lineages of some devices that are not served from Postgres."""
+        query = select(LINEAGE.c.device_id, LINEAGE.c.source_table).where(
+            LINEAGE.c.served.is_(False), LINEAGE.c.device_id.in_(list(device_ids))
+        )
+        rows = self._connection.execute(query)
         return {(device_id, table) for device_id, table in rows}
 
     def _stream(self, query: Select[tuple[object, ...]]) -> Iterator[CurrentValueRecord]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from ilyama_resources.postgres.schema import DERIVED_RUN
 
@@ -19,6 +19,9 @@ class DerivedRun(NamedTuple):
     to_drain: int
 
 
+_FIELDS = [DERIVED_RUN.c[name] for name in DerivedRun._fields]
+
+
 class DerivedRuns:
     """How far each derived table has come."""
 
@@ -27,7 +30,7 @@ class DerivedRuns:
 
     def unfinished(self, asset: str) -> DerivedRun | None:
         """The run that was opened and not closed, if there is one."""
-        query = select(*(DERIVED_RUN.c[name] for name in DerivedRun._fields)).where(
+        query = select(*_FIELDS).where(
             DERIVED_RUN.c.asset == asset, DERIVED_RUN.c.closed_at.is_(None)
         )
         row = self._connection.execute(query).first()
@@ -35,12 +38,14 @@ class DerivedRuns:
 
     def last(self, asset: str) -> DerivedRun:
         """The newest closed run; number 0 when there was none."""
-        query = select(
-            func.coalesce(func.max(DERIVED_RUN.c.number), 0),
-            func.coalesce(func.max(DERIVED_RUN.c.to_drain), 0),
-        ).where(DERIVED_RUN.c.asset == asset, DERIVED_RUN.c.closed_at.is_not(None))
-        number, to_drain = self._connection.execute(query).one()
-        return DerivedRun(asset, number, 0, to_drain)
+        query = (
+            select(*_FIELDS)
+            .where(DERIVED_RUN.c.asset == asset, DERIVED_RUN.c.closed_at.is_not(None))
+            .order_by(DERIVED_RUN.c.number.desc())
+            .limit(1)
+        )
+        row = self._connection.execute(query).first()
+        return DerivedRun(asset, 0, 0, 0) if row is None else DerivedRun(*row)
 
     def open(self, run: DerivedRun) -> None:
         """Begin a run."""

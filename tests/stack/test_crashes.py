@@ -17,9 +17,7 @@ DRAIN_POINTS = [
     "decide.after",
     "seal.before",
     "seal.after",
-    "commit.before",
-    "commit.after",
-    "commit.after:4",
+    *(f"commit.{'before' if table % 2 else 'after'}:{table}" for table in range(1, 10)),
     "close.before",
     "close.after",
 ]

@@ -31,7 +31,9 @@ def test_an_import_resumed_after_a_drain_lands_nothing_twice(platform: Platform)
     events = generate(22, batches=40)
     file = platform.settings.home / "captured.jsonl"
     write_cloudevents(events, file)
-    died = platform.try_ilyama("import", str(file), CRASH_AT="segment_registration.after:2", **SMALL)
+    died = platform.try_ilyama(
+        "import", str(file), CRASH_AT="segment_registration.after:2", **SMALL
+    )
     assert died.returncode == CRASH_STATUS
     platform.drain()
     told = platform.ilyama("import", str(file), **SMALL)

@@ -35,6 +35,9 @@ class _Records:
             raise ConnectionError("the records are gone")
         self.segments += segments
 
+    def known(self, segment_ids: Iterable[str]) -> set[str]:
+        return set(segment_ids) & {segment.segment_id for segment in self.segments}
+
 
 def _import(
     directory: Path, events: list[tuple[int, int]], *, most_bytes: int, records: _Records
