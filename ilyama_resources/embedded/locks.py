@@ -7,6 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+class Taken(Exception):
+    """Somebody else holds the lock."""
+
+
 @contextmanager
 def shared(path: Path) -> Iterator[None]:
     """Hold `path` together with others; wait while somebody holds it alone."""
@@ -15,9 +19,9 @@ def shared(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Hold `path` alone; wait until nobody else holds it."""
-    with _locked(path, fcntl.LOCK_EX):
+def exclusive(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold `path` alone; wait until nobody else holds it, or raise Taken."""
+    with _locked(path, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)):
         yield
 
 
@@ -31,7 +35,7 @@ def held_exclusively(path: Path) -> bool:
     try:
         with _locked(path, fcntl.LOCK_SH | fcntl.LOCK_NB):
             return False
-    except BlockingIOError:
+    except Taken:
         return True
 
 
@@ -39,10 +43,17 @@ def held_exclusively(path: Path) -> bool:
 def _locked(path: Path, operation: int) -> Iterator[None]:
     descriptor = _open(path)
     try:
-        fcntl.flock(descriptor, operation)
+        _take(descriptor, operation)
         yield
     finally:
         os.close(descriptor)
+
+
+def _take(descriptor: int, operation: int) -> None:
+    try:
+        fcntl.flock(descriptor, operation)
+    except BlockingIOError as error:
+        raise Taken from error
 
 
 def _open(path: Path) -> int:

@@ -75,8 +75,21 @@ class EmbeddedServer(ABC):
         endpoint = self.endpoint()
         if endpoint is None:
             with locks.exclusive(self._run_file("start")):
-                endpoint = self.endpoint() or self._spawn_keeper()
+                endpoint = self.awaited() or self._spawn_keeper()
         return endpoint.url
+
+    def awaited(self) -> Endpoint | None:
+        """Where the server answers, once whoever is starting it is done; None when nobody is."""
+        wait_until(
+            lambda: self.endpoint() is not None or not self._is_kept(),
+            within_s=self.start_within_s,
+        )
+        return self.endpoint()
+
+    def _is_kept(self) -> bool:
+        """Whether a keeper is at work, or a stack runs whose supervisor will start one."""
+        locked = (self.keeper_lock, stack_lock(self.settings))
+        return any(path.exists() and locks.held_exclusively(path) for path in locked)
 
     def endpoint(self) -> Endpoint | None:
         """Tell where the server answers, or nothing while it does not run."""
@@ -103,7 +116,7 @@ class EmbeddedServer(ABC):
         log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log, suppress(subprocess.TimeoutExpired):
             self._run_keeper_until_ready(log)
-        endpoint = self.endpoint()
+        endpoint = self.awaited()
         if endpoint is None:
             raise EmbeddedServerError(self._failure(log_start))
         return endpoint
@@ -135,6 +148,11 @@ class EmbeddedServer(ABC):
 
     def _run_file(self, suffix: str) -> Path:
         return self.settings.run / f"{self.part}.{suffix}"
+
+
+def stack_lock(settings: Settings) -> Path:
+    """The file that the supervisor of a running stack holds alone for as long as it lives."""
+    return settings.run / "stack.lock"
 
 
 def python_path() -> dict[str, str]:
