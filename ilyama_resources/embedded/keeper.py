@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import IO, Final
 
 from ilyama_resources.embedded import locks
+from ilyama_resources.embedded.broker_server import EmbeddedBroker
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import (
     EmbeddedServer,
@@ -25,6 +26,7 @@ from ilyama_resources.settings import load_settings
 PARTS: Final[dict[str, type[EmbeddedServer]]] = {
     EmbeddedPostgres.part: EmbeddedPostgres,
     EmbeddedSpark.part: EmbeddedSpark,
+    EmbeddedBroker.part: EmbeddedBroker,
 }
 
 
