@@ -7,6 +7,7 @@ Errors:
 import difflib
 import os
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -75,6 +76,13 @@ def _postgres_is_embedded(earlier: dict[str, Any]) -> bool:
     return earlier["postgres_url"] is None
 
 
+class Ingest(StrEnum):
+    """Who subscribes to the broker and lands messages."""
+
+    SENSOR = "sensor"
+    PROCESS = "process"
+
+
 class Settings(BaseSettings):
     """The settings of one deployment; immutable, so that all parts agree on them."""
 
@@ -98,6 +106,7 @@ class Settings(BaseSettings):
     spark_cores: PositiveInt | None = None
     warehouse: AbsolutePath = Field(default_factory=_warehouse_in_home)
     auto_register: bool = Field(default_factory=_postgres_is_embedded)
+    ingest: Ingest = Ingest.SENSOR
     segment_max_bytes: PositiveInt = 16 * _MIB
     segment_keep_h: PositiveFloat = 24
     drain_max_bytes: PositiveInt = 64 * _MIB
@@ -105,6 +114,7 @@ class Settings(BaseSettings):
     run_max_s: PositiveFloat = 120
     payload_max_bytes: PositiveInt = 512 * _KIB
     batch_max_rows: PositiveInt = 4096
+    dagster_port: Port = 3000
     served_instances: PositiveInt = 1000
     stale_after_h: PositiveFloat = 24
 

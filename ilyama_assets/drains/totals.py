@@ -1,4 +1,4 @@
-"""Ledger totals: the lines of a drain summed by segment, device, table, kind and outcome."""
+"""Ledger totals: the lines of a drain summed by device, table, kind and outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from ilyama_assets.drains.encoding import ROW_COUNTS
 
-GROUP = ("segment_id", "device_id", "source_table", "kind", "outcome")
+GROUP = ("device_id", "source_table", "kind", "outcome")
 
 
 def encoded_totals(ledger: Sequence[pa.Table]) -> bytes:

@@ -72,7 +72,9 @@ class EmbeddedBroker(EmbeddedServer):
     def _require_classes(self) -> None:
         for part in ("broker", "broker-classes"):
             if not (self.settings.jars / part).is_dir():
-                raise EmbeddedServerError(f"{self.settings.jars / part} is missing: run `make setup`.")
+                raise EmbeddedServerError(
+                    f"{self.settings.jars / part} is missing: run `make setup`."
+                )
 
     def _require_port(self) -> int:
         port = self.settings.broker_port

@@ -71,6 +71,12 @@ class Drains:
         query = select(func.coalesce(func.max(DRAIN.c.drain_id), 0))
         return self._connection.scalar(query.where(DRAIN.c.state == DrainState.DONE)) or 0
 
+    def last_done(self) -> Drain | None:
+        """The drain that was closed last."""
+        query = select(*_FIELDS).where(DRAIN.c.state == DrainState.DONE)
+        row = self._connection.execute(query.order_by(DRAIN.c.drain_id.desc()).limit(1)).first()
+        return None if row is None else _drain(tuple(row))
+
     def open(self, drain_id: int, day: date, *, origin: str) -> None:
         """Begin a drain."""
         self._connection.execute(

@@ -26,6 +26,7 @@ from ilyama_resources.postgres.current_values import CurrentValues
 from ilyama_resources.postgres.derived_runs import DerivedRuns
 from ilyama_resources.postgres.devices import Devices
 from ilyama_resources.postgres.drains import Drains
+from ilyama_resources.postgres.events import Events
 from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.registries import Registries
 from ilyama_resources.postgres.segments import Segments
@@ -50,6 +51,7 @@ class Transaction:
         self.devices = Devices(connection)
         self.current_values = CurrentValues(connection)
         self.ledger = Ledger(connection)
+        self.events = Events(connection)
         self.registries = Registries(connection)
         self.derived_runs = DerivedRuns(connection)
         self.warehouses = Warehouses(connection)

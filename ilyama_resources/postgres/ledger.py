@@ -1,4 +1,4 @@
-"""Ledger totals: what every drain did with what it received, by segment, device and table."""
+"""Ledger totals: what every drain did with what it received, by device and table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ class LedgerTotal(NamedTuple):
     """A sum over ledger lines; an unknown device, table or kind is the empty text."""
 
     drain_id: int
-    segment_id: str
     device_id: str
     source_table: str
     kind: str
@@ -72,3 +71,22 @@ class Ledger:
         )
         rows = self._connection.execute(query)
         return [HourlyIntake(at, outcome, int(m), int(r)) for at, outcome, m, r in rows]
+
+    def rows_new_on(self, day: date) -> int:
+        """How many new rows arrived on a day."""
+        query = select(func.coalesce(func.sum(LEDGER_TOTAL.c.rows_new), 0)).where(
+            LEDGER_TOTAL.c.day == day, LEDGER_TOTAL.c.origin == "live"
+        )
+        return int(self._connection.scalar(query) or 0)
+
+    def messages_by_device(self, *, since: datetime) -> list[tuple[str, int]]:
+        """How many messages each device sent that were drained since then, most first."""
+        messages = func.sum(LEDGER_TOTAL.c.messages)
+        query = (
+            select(LEDGER_TOTAL.c.device_id, messages)
+            .join(DRAIN, DRAIN.c.drain_id == LEDGER_TOTAL.c.drain_id)
+            .where(DRAIN.c.closed_at >= since)
+            .group_by(LEDGER_TOTAL.c.device_id)
+            .order_by(messages.desc(), LEDGER_TOTAL.c.device_id)
+        )
+        return [(device_id, int(count)) for device_id, count in self._connection.execute(query)]

@@ -21,6 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
     Uuid,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 METADATA = MetaData()
 
@@ -109,7 +110,6 @@ LEDGER_TOTAL = Table(
     "ledger_total",
     METADATA,
     Column("drain_id", BigInteger, ForeignKey("drain.drain_id"), primary_key=True),
-    Column("segment_id", Text, primary_key=True),
     Column("device_id", Text, primary_key=True),
     Column("source_table", Text, primary_key=True),
     Column("kind", Text, primary_key=True),
@@ -188,4 +188,22 @@ INTERNAL_LOG = Table(
     Column("level", Text, nullable=False),
     Column("message", Text, nullable=False),
     Column("drain_id", BigInteger),
+)
+
+EVENT = Table(
+    "event",
+    METADATA,
+    Column("event_id", Uuid(as_uuid=False), primary_key=True),
+    _moment("at", nullable=False),
+    Column("event_type", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("severity", Text, nullable=False),
+    Column("owner_kind", Text, nullable=False),
+    Column("owner_id", Text),
+    Column("component_id", Text),
+    Column("system_id", Text),
+    Column("location_id", Text),
+    Column("node_id", Text),
+    Column("message", Text, nullable=False),
+    Column("details", JSONB, nullable=False),
 )

@@ -5,7 +5,17 @@ import sys
 import typer
 
 from ilyama_service.cli.check import check
-from ilyama_service.cli.commands import drain, drains, import_file, ui
+from ilyama_service.cli.commands import (
+    down,
+    drain,
+    drains,
+    import_file,
+    logs,
+    reset,
+    status,
+    ui,
+    up,
+)
 from ilyama_service.cli.sentences import sentence_of
 
 FAILED = 1
@@ -17,6 +27,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command("up")(up)
+app.command("down")(down)
+app.command("status")(status)
+app.command("logs")(logs)
+app.command("reset")(reset)
 app.command("check")(check)
 app.command("import")(import_file)
 app.command("drain")(drain)

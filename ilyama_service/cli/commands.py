@@ -52,3 +52,53 @@ def ui(
     from ilyama_service.cli.interface import show_interface
 
     show_interface(port=port)
+
+
+def up(
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Start a small simulated fleet too.")
+    ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Leave it running and return.")
+    ] = False,
+) -> None:
+    """Start the whole platform on this machine; Ctrl-C stops it."""
+    from ilyama_service.cli import stack
+
+    stack.up(simulator=simulate, detach=detach)
+
+
+def down() -> None:
+    """Stop the platform in order."""
+    from ilyama_service.cli import stack
+
+    stack.down()
+
+
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show how every part is and how far intake has come; exit 1 when something is wrong."""
+    from ilyama_service.cli import stack
+
+    stack.show_status(as_json=as_json)
+
+
+def logs(
+    part: Annotated[str | None, typer.Argument(help="One part; all without it.")] = None,
+    lines: Annotated[int, typer.Option("-n", min=0, help="How many lines of each.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing.")] = False,
+) -> None:
+    """Print the end of the logs."""
+    from ilyama_service.cli import stack
+
+    stack.show_logs(part, lines=lines, follow=follow)
+
+
+def reset(
+    sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove all data and records of the platform on this machine."""
+    from ilyama_service.cli import stack
+
+    stack.reset(sure=sure)

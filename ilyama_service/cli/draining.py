@@ -21,7 +21,7 @@ from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, LockTaken
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_service.cli.consoles import console, errors
-from ilyama_service.dagster_home import foreground_instance, prepare_dagster_home
+from ilyama_service.dagster_home import DagsterHome
 
 POLL_S = 0.5
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -46,7 +46,9 @@ def drain_everything(*, verify: bool) -> None:
 def _run(settings: Settings, gateway: Gateway, *, verify: bool) -> None:
     from ilyama_assets.definitions import defs
 
-    with foreground_instance(prepare_dagster_home(settings, gateway)) as instance:
+    home = DagsterHome(settings)
+    home.prepare(gateway)
+    with home.foreground_instance() as instance:
         intake = defs.resolve_job_def("intake_job")
         days = cast(DynamicPartitionsDefinition, intake.partitions_def).name or ""
         config = _QUIET | {"ops": {"intake": {"config": _TO_THE_END}}}

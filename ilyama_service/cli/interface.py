@@ -1,6 +1,5 @@
 """`ilyama ui`: the Dagster UI on this platform's records."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import REPOSITORY, load_settings
 from ilyama_service.cli.consoles import console
-from ilyama_service.dagster_home import prepare_dagster_home
+from ilyama_service.dagster_home import DagsterHome
 
 
 class PortTaken(PlatformError):
@@ -27,18 +26,17 @@ def show_interface(*, port: int) -> None:
     with postgres_in_use(settings) as url:
         gateway = Gateway(url)
         gateway.migrate()
-        home = prepare_dagster_home(settings, gateway)
+        DagsterHome(settings).prepare(gateway)
         gateway.close()
         console.print(f"The Dagster UI is on http://{LOOPBACK}:{port}; Ctrl-C ends it.")
-        _serve(home, port)
+        _serve(port)
 
 
-def _serve(home: Path, port: int) -> None:
+def _serve(port: int) -> None:
     program = Path(sys.executable).with_name("dagster-webserver")
     workspace = REPOSITORY / "workspace.yaml"
     command = [str(program), "-h", LOOPBACK, "-p", str(port), "-w", str(workspace)]
-    environment = os.environ | {"DAGSTER_HOME": str(home)}
-    server = subprocess.Popen(command, env=environment, cwd=REPOSITORY)
+    server = subprocess.Popen(command, cwd=REPOSITORY)
     try:
         server.wait()
     except KeyboardInterrupt:

@@ -1,0 +1,271 @@
+"""`ilyama up | down | status | logs | reset`: the local stack, from a terminal."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import msgspec
+import typer
+from rich.table import Table
+
+from ilyama_resources.embedded.java import find_java
+from ilyama_resources.embedded.ports import LOOPBACK, is_free
+from ilyama_resources.embedded.server import wait_until
+from ilyama_resources.errors import PlatformError
+from ilyama_resources.settings import Settings, load_settings, variable
+from ilyama_service.api.tokens import admin_token_file
+from ilyama_service.cli.consoles import console, errors
+from ilyama_service.stack.parts import Part, parts_of
+from ilyama_service.stack.status import PartHealth, Status, part_healths, status_of
+from ilyama_service.stack.supervision import StackRunning, Supervisor
+
+_HEALTHY_WITHIN_S: Final = 300
+_STOPPED_WITHIN_S: Final = 240
+_POLL_S: Final = 0.5
+_LOG_LINES: Final = 15
+_PORTS: Final = ("broker_port", "dagster_port", "api_port")
+_NOT_HEALTHY: Final = 1
+
+
+class StackFailed(PlatformError):
+    """The stack did not come up, or did not stop."""
+
+
+class _Stopped(Exception):
+    """Somebody asked this process to end."""
+
+
+def up(*, simulator: bool, detach: bool) -> None:
+    """Start the stack and wait until every part is healthy; then stay, or leave it alone."""
+    settings = load_settings()
+    settings.make_directories()
+    supervisor = Supervisor(settings)
+    _require_no_other(supervisor, settings)
+    parts = parts_of(settings, simulator=simulator)
+    _require_means(settings, parts)
+    with _stop_signals():
+        process = supervisor.start(parts, attached=not detach)
+        try:
+            _wait_until_healthy(settings, supervisor, process)
+            _tell_where(settings, detach=detach)
+            if not detach:
+                _stay(supervisor, process, parts)
+        except (_Stopped, PlatformError):
+            _stop(supervisor, process)
+            raise
+
+
+def down() -> None:
+    """Stop the stack in order."""
+    settings = load_settings()
+    supervisor = Supervisor(settings)
+    if not supervisor.running:
+        console.print("No stack is running.")
+        return
+    with console.status("Stopping ..."):
+        supervisor.stop()
+        if not wait_until(lambda: not supervisor.running, within_s=_STOPPED_WITHIN_S):
+            raise StackFailed("the stack does not stop; see `ilyama logs supervisor`.")
+    console.print("Stopped.")
+
+
+def show_status(*, as_json: bool) -> None:
+    """Print how every part is, and how far intake has come; exit 1 when something is wrong."""
+    status = status_of(load_settings())
+    if as_json:
+        typer.echo(msgspec.json.encode(status).decode())
+    else:
+        _show(status)
+    if not status.healthy:
+        raise typer.Exit(_NOT_HEALTHY)
+
+
+def show_logs(part: str | None, *, lines: int, follow: bool) -> None:
+    """Print the end of the log of a part, or of all."""
+    directory = load_settings().log
+    names = sorted(file.stem for file in directory.glob("*.log"))
+    if part is not None and part not in names:
+        known = ", ".join(names) or "none yet"
+        raise StackFailed(f"there is no log of {part!r}; there are: {known}.")
+    files = [directory / f"{name}.log" for name in names if part in (None, name)]
+    for file in files:
+        for line in _tail(file, lines):
+            typer.echo(line if part else f"{file.stem:<10} {line}")
+    if follow and files:
+        _follow(files)
+
+
+def reset(*, sure: bool) -> None:
+    """Remove all state: tables, records, broker, segments, logs."""
+    settings = load_settings()
+    if Supervisor(settings).running:
+        raise StackRunning("the stack is running: `ilyama down` first.")
+    if not settings.home.exists():
+        console.print("There is nothing to remove.")
+        return
+    if not sure:
+        typer.confirm(f"Remove everything in {settings.home}?", abort=True)
+    for path in {settings.home, settings.warehouse}:
+        shutil.rmtree(path, ignore_errors=True)
+    console.print(f"Removed {settings.home}.", highlight=False)
+
+
+def _require_no_other(supervisor: Supervisor, settings: Settings) -> None:
+    if supervisor.running:
+        raise StackRunning(
+            f"a stack is running on {settings.home} already: `ilyama status` shows it, "
+            "`ilyama down` stops it."
+        )
+
+
+def _require_means(settings: Settings, parts: Sequence[Part]) -> None:
+    find_java()
+    embedded = {part.name for part in parts}
+    for field in _PORTS:
+        port: int = getattr(settings, field)
+        if field == "broker_port" and "broker" not in embedded:
+            continue
+        if not is_free(port):
+            raise StackFailed(
+                f"port {port} is in use by another program: set {variable(field)} to a free one."
+            )
+
+
+def _wait_until_healthy(
+    settings: Settings, supervisor: Supervisor, process: subprocess.Popen[bytes]
+) -> None:
+    started = time.monotonic()
+    ready: set[str] = set()
+    healths: list[PartHealth] = []
+    with console.status("Starting ...") as line:
+        while time.monotonic() - started < _HEALTHY_WITHIN_S:
+            if process.poll() is not None:
+                raise StackFailed(f"the supervisor ended: see {settings.log / 'supervisor.log'}.")
+            healths = part_healths(settings, supervisor)
+            for health in healths:
+                if health.healthy and health.name not in ready:
+                    ready.add(health.name)
+                    seconds = time.monotonic() - started
+                    console.print(f"  {health.name:<10} ready after {seconds:.0f} s")
+            waiting = [health.name for health in healths if not health.healthy]
+            if healths and not waiting:
+                return
+            line.update(f"Starting {', '.join(waiting)} ...")
+            time.sleep(_POLL_S)
+    raise StackFailed(_what_failed(settings, [h for h in healths if not h.healthy]))
+
+
+def _what_failed(settings: Settings, failed: Sequence[PartHealth]) -> str:
+    told = "; ".join(f"{health.name} {health.detail}" for health in failed)
+    ends = [
+        f"  {health.name}: {line}"
+        for health in failed
+        for line in _tail(settings.log / f"{health.name}.log", _LOG_LINES)
+    ]
+    return "\n".join((f"the stack did not come up: {told}.", *ends))
+
+
+def _tell_where(settings: Settings, *, detach: bool) -> None:
+    table = Table(box=None, show_header=False, padding=(0, 1))
+    table.add_row("Dagster UI", f"http://{LOOPBACK}:{settings.dagster_port}")
+    table.add_row("HTTP API", f"http://{LOOPBACK}:{settings.api_port}/docs")
+    table.add_row("admin token", admin_token_file(settings).read_text())
+    if settings.broker_url is None:
+        table.add_row("MQTT broker", f"{LOOPBACK}:{settings.broker_port}")
+    table.add_row("to look", "ilyama status | ilyama logs")
+    table.add_row("to stop", "ilyama down" if detach else "Ctrl-C")
+    console.print("\nIlyama is running.", table)
+
+
+def _stay(
+    supervisor: Supervisor, process: subprocess.Popen[bytes], parts: Sequence[Part]
+) -> None:
+    """Wait for the supervisor's end; one that died without being asked to is started again."""
+    while process.wait() != 0:
+        errors.print("The supervisor died; starting it again.")
+        wait_until(lambda: not supervisor.running, within_s=_STOPPED_WITHIN_S)
+        process = supervisor.start(parts, attached=True)
+    console.print("The stack was stopped.")
+
+
+def _stop(supervisor: Supervisor, process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    errors.print("\nStopping every part in order ...")
+    process.terminate()
+    try:
+        process.wait(_STOPPED_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        supervisor.stop()
+        process.kill()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[None]:
+    """Turn a request to end into an exception, and the exception into a quiet end."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise _Stopped
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    try:
+        yield
+    except _Stopped:
+        errors.print("Stopped.")
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def _show(status: Status) -> None:
+    for part in status.parts:
+        mark = "[green]healthy[/]" if part.healthy else f"[red]{part.detail}[/]"
+        console.print(f"{part.name:<10} {mark}", highlight=False)
+    if status.pending_segments is None:
+        console.print("records    not to be had while Postgres is away", highlight=False)
+        return
+    console.print(
+        f"pending    {status.pending_segments:,} segments, {status.pending_messages:,} messages",
+        highlight=False,
+    )
+    console.print(f"last drain {_last_drain(status)}", highlight=False)
+    if status.unfinished_drain is not None:
+        console.print(f"unfinished drain {status.unfinished_drain}", highlight=False)
+    console.print(f"rows today {status.rows_today:,}", highlight=False)
+    if status.busiest_device is not None:
+        busiest = status.busiest_device
+        console.print(
+            f"[yellow]busy       {busiest.device_id} sent {busiest.messages:,} of the "
+            f"{busiest.of_messages:,} messages of the last five minutes[/]",
+            highlight=False,
+        )
+
+
+def _last_drain(status: Status) -> str:
+    last = status.last_drain
+    if last is None:
+        return "none yet"
+    return f"{last.drain_id} of {last.day}, {last.age_s:,.0f} s ago"
+
+
+def _tail(file: Path, lines: int) -> list[str]:
+    try:
+        with file.open(errors="replace") as log:
+            return [line.rstrip("\n") for line in deque(log, maxlen=lines)]
+    except FileNotFoundError:
+        return []
+
+
+def _follow(files: Sequence[Path]) -> None:
+    command = ["tail", "-n0", "-F", *map(str, files)]
+    subprocess.run(command, check=False)

@@ -1,0 +1,129 @@
+"""Is a part healthy? Each is asked in its own language; the answer is nothing, or what is wrong."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any, Final
+
+import psycopg2
+from sqlalchemy.engine import make_url
+
+from ilyama_resources.embedded.broker_server import EmbeddedBroker
+from ilyama_resources.embedded.ports import LOOPBACK, accepts
+from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
+from ilyama_resources.embedded.server import EmbeddedServer
+from ilyama_resources.embedded.spark_server import EmbeddedSpark
+from ilyama_resources.settings import Settings
+
+_PATIENCE_S: Final = 5
+_LOCATIONS: Final = """{ workspaceOrError { ... on Workspace { locationEntries {
+    loadStatus locationOrLoadError { __typename ... on PythonError { message } } } } } }"""
+_DAEMONS: Final = """{ instance { daemonHealth { allDaemonStatuses {
+    daemonType required healthy lastHeartbeatErrors { message } } } } }"""
+
+
+def postgres(settings: Settings) -> str | None:
+    """Ask for a connection."""
+    endpoint = EmbeddedPostgres(settings).endpoint()
+    if endpoint is None:
+        return "has not started yet"
+    url = make_url(endpoint.url).set(drivername="postgresql")
+    try:
+        psycopg2.connect(
+            url.render_as_string(hide_password=False), connect_timeout=_PATIENCE_S
+        ).close()
+    except psycopg2.OperationalError as error:
+        return f"does not answer: {str(error).strip().splitlines()[-1]}"
+    return None
+
+
+def broker(settings: Settings) -> str | None:
+    """Look whether it listens."""
+    return _listens(EmbeddedBroker(settings))
+
+
+def spark(settings: Settings) -> str | None:
+    """Look whether it listens."""
+    return _listens(EmbeddedSpark(settings))
+
+
+def code(settings: Settings) -> str | None:
+    """Ask the webserver what it knows of the code location."""
+    try:
+        entries = _graphql(settings, _LOCATIONS)["workspaceOrError"]["locationEntries"]
+    except _NoAnswer as error:
+        return f"is not known to the UI yet: {error}"
+    for entry in entries:
+        if entry["loadStatus"] != "LOADED":
+            return "is being loaded"
+        found = entry["locationOrLoadError"]
+        if found["__typename"] == "PythonError":
+            return f"does not load: {_first_line(found['message'])}"
+    return None
+
+
+def webserver(settings: Settings) -> str | None:
+    """Ask for its version."""
+    return _asked(f"http://{LOOPBACK}:{settings.dagster_port}/server_info")
+
+
+def daemon(settings: Settings) -> str | None:
+    """Ask the webserver for the heartbeats of the daemon."""
+    try:
+        health = _graphql(settings, _DAEMONS)["instance"]["daemonHealth"]
+    except _NoAnswer as error:
+        return f"is not known to the UI yet: {error}"
+    for one in health["allDaemonStatuses"]:
+        if one["required"] and not one["healthy"]:
+            errors = "; ".join(_first_line(e["message"]) for e in one["lastHeartbeatErrors"])
+            return f"{one['daemonType'].lower()} has no heartbeat{errors and ': '}{errors}"
+    return None
+
+
+def api(settings: Settings) -> str | None:
+    """Ask whether it is ready."""
+    return _asked(f"http://{LOOPBACK}:{settings.api_port}/readyz")
+
+
+PROBES: Final[dict[str, Callable[[Settings], str | None]]] = {
+    probe.__name__: probe for probe in (postgres, broker, spark, code, webserver, daemon, api)
+}
+
+
+class _NoAnswer(Exception):
+    pass
+
+
+def _listens(server: EmbeddedServer) -> str | None:
+    endpoint = server.endpoint()
+    if endpoint is None:
+        return "has not started yet"
+    return None if accepts(endpoint.port) else f"does not listen on port {endpoint.port}"
+
+
+def _asked(url: str) -> str | None:
+    try:
+        with urllib.request.urlopen(url, timeout=_PATIENCE_S):
+            return None
+    except urllib.error.HTTPError as error:
+        return f"answers {error.code}: {error.read(300).decode(errors='replace')}"
+    except OSError as error:
+        return f"does not answer: {getattr(error, 'reason', error)}"
+
+
+def _graphql(settings: Settings, query: str) -> Any:
+    request = urllib.request.Request(
+        f"http://{LOOPBACK}:{settings.dagster_port}/graphql",
+        data=json.dumps({"query": query}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
+            return json.load(answer)["data"]
+    except (OSError, KeyError, ValueError) as error:
+        raise _NoAnswer(str(getattr(error, "reason", error))) from error
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")[:300]

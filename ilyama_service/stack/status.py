@@ -1,0 +1,124 @@
+"""What there is to know of a stack at a glance."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
+from ilyama_resources.errors import PlatformError
+from ilyama_resources.postgres import Gateway, Transaction
+from ilyama_resources.settings import Settings
+from ilyama_service.stack.health import PROBES
+from ilyama_service.stack.parts import Part, parts_of
+from ilyama_service.stack.supervision import Supervisor
+
+STORM_WINDOW: Final = timedelta(minutes=5)
+STORM_SHARE: Final = 0.5
+_ALIVE: Final = ("RUNNING", "STARTING")
+
+
+class PartHealth(msgspec.Struct):
+    """One part: healthy, or what is wrong with it."""
+
+    name: str
+    healthy: bool
+    detail: str = ""
+    pid: int | None = None
+
+
+class LastDrain(msgspec.Struct):
+    """The newest drain that is done."""
+
+    drain_id: int
+    day: date
+    closed_at: datetime
+    age_s: float
+
+
+class BusiestDevice(msgspec.Struct):
+    """A device that sent most of what came lately."""
+
+    device_id: str
+    messages: int
+    of_messages: int
+
+
+class Status(msgspec.Struct):
+    """The whole stack."""
+
+    running: bool
+    parts: list[PartHealth]
+    pending_segments: int | None = None
+    pending_messages: int | None = None
+    unfinished_drain: str | None = None
+    last_drain: LastDrain | None = None
+    rows_today: int | None = None
+    busiest_device: BusiestDevice | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every part is."""
+        return self.running and all(part.healthy for part in self.parts)
+
+
+def status_of(settings: Settings) -> Status:
+    """Look at every part and at the records; nothing is started for it."""
+    supervisor = Supervisor(settings)
+    running = supervisor.running
+    status = Status(running, part_healths(settings, supervisor))
+    url = settings.postgres_url
+    if url is None and (endpoint := EmbeddedPostgres(settings).endpoint()) is not None:
+        url = endpoint.url
+    if url is not None:
+        gateway = Gateway(url)
+        with suppress(PlatformError), gateway.transaction() as tx:
+            _add_records(status, tx, now=datetime.now(UTC))
+        gateway.close()
+    return status
+
+
+def part_healths(settings: Settings, supervisor: Supervisor) -> list[PartHealth]:
+    """The health of every part that runs, or should."""
+    states = supervisor.states() if supervisor.running else {}
+    parts = parts_of(settings, simulator="simulator" in states)
+    with ThreadPoolExecutor(len(parts)) as threads:
+        return list(threads.map(lambda part: _health(settings, part, states), parts))
+
+
+def _health(settings: Settings, part: Part, states: dict[str, dict[str, Any]]) -> PartHealth:
+    state = states.get(part.name)
+    if state is None:
+        return PartHealth(part.name, False, "is not running")
+    if state["statename"] not in _ALIVE:
+        told = state["spawnerr"] or state["statename"].lower()
+        return PartHealth(part.name, False, f"is down ({told}); see `ilyama logs {part.name}`")
+    problem = PROBES[part.name](settings) if part.name in PROBES else None
+    return PartHealth(part.name, problem is None, problem or "", state["pid"])
+
+
+def _add_records(status: Status, tx: Transaction, *, now: datetime) -> None:
+    pending = tx.segments.pending()
+    status.pending_segments = sum(day.segments for day in pending)
+    status.pending_messages = sum(day.messages for day in pending)
+    unfinished = tx.drains.unfinished()
+    if unfinished is not None:
+        note = f": {unfinished.note}" if unfinished.note else ""
+        status.unfinished_drain = f"{unfinished.drain_id} is {unfinished.state}{note}"
+    last = tx.drains.last_done()
+    if last is not None and last.closed_at is not None:
+        age = (now - last.closed_at).total_seconds()
+        status.last_drain = LastDrain(last.drain_id, last.day, last.closed_at, round(age, 1))
+    status.rows_today = tx.ledger.rows_new_on(now.date())
+    status.busiest_device = _busiest(tx.ledger.messages_by_device(since=now - STORM_WINDOW))
+
+
+def _busiest(messages: Sequence[tuple[str, int]]) -> BusiestDevice | None:
+    """The device that sent more than its share, when there are others."""
+    total = sum(count for _, count in messages)
+    if len(messages) < 2 or messages[0][1] <= STORM_SHARE * total:
+        return None
+    return BusiestDevice(messages[0][0], messages[0][1], total)
