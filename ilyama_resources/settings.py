@@ -112,6 +112,7 @@ class Settings(BaseSettings):
     drain_max_bytes: PositiveInt = 64 * _MIB
     run_idle_s: PositiveFloat = 10
     run_max_s: PositiveFloat = 120
+    run_keep_days: PositiveInt = 14
     payload_max_bytes: PositiveInt = 512 * _KIB
     batch_max_rows: PositiveInt = 4096
     dagster_port: Port = 3000

@@ -33,6 +33,10 @@ from ilyama_resources.postgres.segments import Segments
 from ilyama_resources.postgres.warehouses import Warehouses
 
 
+_migrated: set[str] = set()
+"""The addresses whose schema this process has brought to the newest version."""
+
+
 class GatewayUnavailable(PlatformError):
     """Postgres cannot be reached, or went away in the middle."""
 
@@ -104,8 +108,18 @@ class Gateway:
             finally:
                 _unlock(connection, key)
 
+    def is_free(self, name: str) -> bool:
+        """Whether nobody holds a lock."""
+        try:
+            with self.lock(name, wait=False):
+                return True
+        except LockTaken:
+            return False
+
     def migrate(self) -> None:
-        """Bring the schema to the newest version; safe to call from several processes."""
+        """Bring the schema to the newest version, once; safe to call from several processes."""
+        if self._url in _migrated:
+            return
         config = Config()
         config.set_main_option(
             "script_location", str(files("ilyama_resources.postgres") / "migrations")
@@ -114,6 +128,7 @@ class Gateway:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             connection.commit()
+        _migrated.add(self._url)
 
     def ensure_database(self, name: str) -> str:
         """Create a database beside this one when it is missing, and return its URL."""
