@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import day_of
+from ilyama_resources.durability import make_directory
 from ilyama_resources.faults import crash_point
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.segment_files import SUFFIX, Segment, read_footer, write_segment
@@ -30,6 +32,15 @@ class Landing:
     def path(self, segment_id: str, day: date) -> Path:
         """Where a segment lies."""
         return self._segments / day.isoformat() / f"{segment_id}{SUFFIX}"
+
+    def probe(self) -> None:
+        """Try whether a segment could land; an OSError says why not."""
+        make_directory(self._segments)
+        probe = self._segments / f"probe-{uuid4()}"
+        try:
+            probe.write_bytes(b"landing")
+        finally:
+            probe.unlink(missing_ok=True)
 
     def register_found(self, gateway: Gateway) -> int:
         """Register segments that landed while Postgres, or the process, was gone."""

@@ -149,6 +149,27 @@ class Drains:
         query = select(*_FIELDS).order_by(DRAIN.c.drain_id.desc()).limit(limit)
         return [_drain(tuple(row)) for row in self._connection.execute(query)]
 
+    def page(
+        self,
+        *,
+        state: DrainState | None = None,
+        day: date | None = None,
+        before: int | None = None,
+        limit: int,
+    ) -> list[Drain]:
+        """The next drains below an id, newest first."""
+        query = select(*_FIELDS).order_by(DRAIN.c.drain_id.desc()).limit(limit)
+        for column, value in ((DRAIN.c.state, state), (DRAIN.c.day, day)):
+            query = query if value is None else query.where(column == value)
+        if before is not None:
+            query = query.where(DRAIN.c.drain_id < before)
+        return [_drain(tuple(row)) for row in self._connection.execute(query)]
+
+    def last_done(self) -> Drain | None:
+        """The newest drain that is closed."""
+        newest = self.page(state=DrainState.DONE, limit=1)
+        return newest[0] if newest else None
+
     def find(self, drain_id: int) -> Drain | None:
         """One drain by its id."""
         row = self._connection.execute(select(*_FIELDS).where(DRAIN.c.drain_id == drain_id)).first()
