@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 import pyarrow as pa
 from sqlalchemy import (
@@ -69,7 +70,7 @@ class CurrentValuePlace(NamedTuple):
     owner_id: str
     key: str
     instance: str
-    identity: str
+    identity: UUID
 
 
 class ServedValue(NamedTuple):
@@ -82,7 +83,8 @@ class ServedValue(NamedTuple):
     def place(self) -> CurrentValuePlace:
         """Where a page that ends with this value ends."""
         found = self.record
-        return CurrentValuePlace(found.owner_id, found.key, found.instance, found.identity)
+        identity = UUID(found.identity)
+        return CurrentValuePlace(found.owner_id, found.key, found.instance, identity)
 
 
 _FIELDS = [CURRENT_VALUE.c[name] for name in CurrentValueRecord._fields]
@@ -205,8 +207,8 @@ def _state() -> Label[str]:
 
 
 def _literals(place: CurrentValuePlace) -> list[ColumnElement[object]]:
-    named = zip(_ORDER, place, strict=True)
-    return [literal(value, column.type) for column, value in named]
+    texts = zip(_ORDER, map(str, place), strict=True)
+    return [literal(value, column.type) for column, value in texts]
 
 
 def _narrowed(wanted: CurrentValueFilter) -> list[ColumnElement[bool]]:
