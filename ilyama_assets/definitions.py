@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dagster import Definitions, in_process_executor
+from ilyama_resources.mqtt.resource import Broker
 
 from ilyama_assets.checks.serving import SERVING_CHECKS
 from ilyama_assets.checks.tables import TABLE_CHECKS
@@ -12,7 +13,6 @@ from ilyama_assets.intake import intake
 from ilyama_assets.jobs import JOBS
 from ilyama_assets.sources import SOURCES
 from ilyama_resources.lake import DeltaLake
-from ilyama_resources.mqtt.resource import Broker
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.spark import Spark
 from sensors.failed_checks import failed_checks

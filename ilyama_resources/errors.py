@@ -3,6 +3,7 @@
 PlatformError
 ├── SettingsError          a setting is wrong
 ├── EmbeddedServerError    an embedded server does not start
+├── PortTaken              another program listens where a part should
 ├── GatewayUnavailable     Postgres does not answer
 └── DrainStopped           a drain could not be finished
 """

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -47,6 +48,15 @@ class Landing:
             return True
         with gateway.transaction() as tx:
             return segment_id in tx.segments.known([segment_id])
+
+    def probe(self) -> None:
+        """Try whether a segment could land; an OSError says why not."""
+        make_directory(self._segments)
+        probe = self._segments / f"probe-{uuid4()}"
+        try:
+            probe.write_bytes(b"landing")
+        finally:
+            probe.unlink(missing_ok=True)
 
     def register_found(self, gateway: Gateway) -> int:
         """Register segments that landed while Postgres, or the process, was gone."""

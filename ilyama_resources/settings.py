@@ -15,6 +15,7 @@ from dotenv import dotenv_values
 from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from ilyama_resources.embedded.ports import LOOPBACK
 from ilyama_resources.errors import PlatformError
 
 PREFIX: Final = "ILYAMA_"
@@ -65,6 +66,7 @@ ConnectUrl = Annotated[str, AfterValidator(_connect_url)]
 MqttUrl = Annotated[str, AfterValidator(_mqtt_url)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 JvmMemory = Annotated[str, AfterValidator(_jvm_memory)]
+PortNumber = Annotated[int, Field(ge=1, le=65535)]
 
 
 def _warehouse_in_home(earlier: dict[str, Any]) -> Path:
@@ -118,6 +120,10 @@ class Settings(BaseSettings):
     dagster_port: Port = 3000
     served_instances: PositiveInt = 1000
     stale_after_h: PositiveFloat = 24
+    api_host: str = LOOPBACK
+    api_port: PortNumber = 8000
+    api_max_body_bytes: PositiveInt = 8 * _MIB
+    api_rate_per_s: PositiveFloat = 500
 
     @property
     def landing(self) -> Path:
@@ -153,6 +159,11 @@ class Settings(BaseSettings):
     def broker_dir(self) -> Path:
         """Where the embedded broker keeps its journal and configuration."""
         return self.home / "broker"
+
+    @property
+    def api_dir(self) -> Path:
+        """Where the HTTP API keeps its admin token."""
+        return self.home / "api"
 
     @property
     def jars(self) -> Path:

@@ -39,9 +39,7 @@ def plan_events(
 
 
 @sensor(minimum_interval_seconds=15, default_status=DefaultSensorStatus.RUNNING)
-def failed_checks(
-    context: SensorEvaluationContext, records: Records
-) -> SensorResult | SkipReason:
+def failed_checks(context: SensorEvaluationContext, records: Records) -> SensorResult | SkipReason:
     """Write an event row and a log line for every check that does not hold."""
     plan = plan_events(_evaluations(context.instance, context.cursor), context.cursor)
     with records.gateway.transaction() as tx:

@@ -1,8 +1,8 @@
 """Waits for what devices publish: lands it, and asks for a run that drains its day.
 
-Each tick resumes the platform's session on the broker, lands what comes for some seconds, and leaves;
-between ticks the broker keeps what comes. With `ILYAMA_INGEST=process` another process lands, and the
-tick only looks at what has landed.
+Each tick resumes the platform's session on the broker, lands what comes for some seconds, and
+leaves; between ticks the broker keeps what comes. With `ILYAMA_INGEST=process` another process
+lands, and the tick only looks at what has landed.
 """
 
 import time
@@ -18,14 +18,14 @@ from dagster import (
     SensorResult,
     sensor,
 )
+from ilyama_resources.mqtt.errors import LandingBusy
+from ilyama_resources.mqtt.reports import LandingReport
+from ilyama_resources.mqtt.resource import Broker
 
 from ilyama_assets.jobs import DRAIN_ONLY, intake_job
 from ilyama_assets.partitions import ensure_days
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.lake import DeltaLake
-from ilyama_resources.mqtt.errors import LandingBusy
-from ilyama_resources.mqtt.reports import LandingReport
-from ilyama_resources.mqtt.resource import Broker
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import Ingest, load_settings

@@ -22,7 +22,9 @@ AT_ONCE = 50
 def runs_finished_before(instance: DagsterInstance, moment: datetime, *, limit: int) -> list[str]:
     """The oldest runs that were over before a moment."""
     old = RunsFilter(statuses=FINISHED, updated_before=moment)
-    records = instance.get_run_records(old, limit=limit, order_by="update_timestamp", ascending=True)
+    records = instance.get_run_records(
+        old, limit=limit, order_by="update_timestamp", ascending=True
+    )
     return [record.dagster_run.run_id for record in records]
 
 

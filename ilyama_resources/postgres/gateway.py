@@ -17,21 +17,25 @@ from typing import Self
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from ilyama_resources.errors import PlatformError
+from ilyama_resources.postgres.api_tokens import ApiTokens
 from ilyama_resources.postgres.current_values import CurrentValues
 from ilyama_resources.postgres.derived_runs import DerivedRuns
 from ilyama_resources.postgres.devices import Devices
 from ilyama_resources.postgres.drains import Drains
 from ilyama_resources.postgres.events import Events
+from ilyama_resources.postgres.idempotent_answers import IdempotentAnswers
 from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.registries import Registries
 from ilyama_resources.postgres.segments import Segments
 from ilyama_resources.postgres.warehouses import Warehouses
-
 
 _migrated: set[str] = set()
 """The addresses whose schema this process has brought to the newest version."""
@@ -59,6 +63,8 @@ class Transaction:
         self.registries = Registries(connection)
         self.derived_runs = DerivedRuns(connection)
         self.warehouses = Warehouses(connection)
+        self.api_tokens = ApiTokens(connection)
+        self.idempotent_answers = IdempotentAnswers(connection)
 
     def commit(self) -> None:
         """Make everything done so far durable."""
@@ -120,15 +126,18 @@ class Gateway:
         """Bring the schema to the newest version, once; safe to call from several processes."""
         if self._url in _migrated:
             return
-        config = Config()
-        config.set_main_option(
-            "script_location", str(files("ilyama_resources.postgres") / "migrations")
-        )
+        config = _migrations()
         with self.lock("migrations"), self._engine.connect() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             connection.commit()
         _migrated.add(self._url)
+
+    def is_migrated(self) -> bool:
+        """Tell whether the schema is the newest version."""
+        newest = ScriptDirectory.from_config(_migrations()).get_current_head()
+        with _as_gateway_errors(), self._engine.connect() as connection:
+            return MigrationContext.configure(connection).get_current_revision() == newest
 
     def ensure_database(self, name: str) -> str:
         """Create a database beside this one when it is missing, and return its URL."""
@@ -151,6 +160,13 @@ class Gateway:
         self._engine.dispose()
 
 
+def _migrations() -> Config:
+    config = Config()
+    directory = files("ilyama_resources.postgres") / "migrations"
+    config.set_main_option("script_location", str(directory))
+    return config
+
+
 def _lock_key(name: str) -> int:
     digest = hashlib.sha256(f"ilyama {name}".encode()).digest()
     return int.from_bytes(digest[:8], signed=True)
@@ -170,3 +186,5 @@ def _as_gateway_errors() -> Iterator[None]:
             reason = str(error.orig).strip().splitlines()[0]
             raise GatewayUnavailable(f"Postgres does not answer: {reason}") from error
         raise
+    except NoConnectionFree as error:
+        raise GatewayUnavailable("Postgres has no connection free: all are in use") from error
