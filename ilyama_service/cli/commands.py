@@ -102,3 +102,10 @@ def reset(
     from ilyama_service.cli import stack
 
     stack.reset(sure=sure)
+
+
+def ingest() -> None:
+    """Land what devices publish, until Ctrl-C; for ILYAMA_INGEST=process."""
+    from ilyama_service.cli.ingesting import land_messages
+
+    land_messages()
