@@ -101,18 +101,17 @@ class Gateway:
             yield transaction
 
     @contextmanager
-    def lock(self, name: str, *, wait: bool = True) -> Iterator[None]:
-        """Hold a lock that dies with this process, or raise LockTaken."""
-        verb = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
+    def lock(self, name: str, *, wait: bool = True, shared: bool = False) -> Iterator[None]:
+        """Hold a lock that dies with this process, alone or with others, or raise LockTaken."""
         with _as_gateway_errors(), self._engine.connect() as connection:
             connection.execution_options(isolation_level="AUTOCOMMIT")
-            key = {"key": _lock_key(name)}
-            if connection.scalar(text(f"SELECT {verb}(:key)"), key) is False:
+            lock = _AdvisoryLock(connection, _lock_key(name), shared=shared)
+            if not lock.take(wait=wait):
                 raise LockTaken(name)
             try:
                 yield
             finally:
-                _unlock(connection, key)
+                lock.release()
 
     def is_free(self, name: str) -> bool:
         """Whether nobody holds a lock."""
@@ -172,9 +171,21 @@ def _lock_key(name: str) -> int:
     return int.from_bytes(digest[:8], signed=True)
 
 
-def _unlock(connection: Connection, key: dict[str, int]) -> None:
-    if not connection.invalidated and not connection.closed:
-        connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
+class _AdvisoryLock:
+    def __init__(self, connection: Connection, key: int, *, shared: bool) -> None:
+        self._connection = connection
+        self._key = {"key": key}
+        self._suffix = "_shared" if shared else ""
+
+    def take(self, *, wait: bool) -> bool:
+        verb = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
+        taken = self._connection.scalar(text(f"SELECT {verb}{self._suffix}(:key)"), self._key)
+        return taken is not False
+
+    def release(self) -> None:
+        if not self._connection.invalidated and not self._connection.closed:
+            verb = f"pg_advisory_unlock{self._suffix}"
+            self._connection.execute(text(f"SELECT {verb}(:key)"), self._key)
 
 
 @contextmanager

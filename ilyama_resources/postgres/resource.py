@@ -43,5 +43,6 @@ def _alive(gateway: Gateway, run_id: str | None) -> Generator[None]:
     if run_id is None:
         yield
     else:
-        with gateway.lock(run_lock(run_id)):
+        # Shared, because a run makes this resource once for each that depends on it.
+        with gateway.lock(run_lock(run_id), shared=True):
             yield
