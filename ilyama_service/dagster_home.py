@@ -1,6 +1,7 @@
 """Dagster's own home: its configuration is generated, its storage lies in Postgres."""
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ import yaml
 from dagster import DagsterInstance
 from dagster._core.instance import InstanceRef
 
+from ilyama_resources.dagster_runs import dead_runs, report_dead
 from ilyama_resources.embedded.ports import LOOPBACK, free_port
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings, private_directory
@@ -52,10 +54,11 @@ class DagsterHome:
         os.environ[HOME_VARIABLE] = str(self._directory)
         return self._directory
 
-    def initialise_storage(self) -> None:
-        """Make Dagster's tables before several of its processes would at once."""
+    def initialise_storage(self, gateway: Gateway) -> None:
+        """Make Dagster's tables before several processes would; bury runs of the last life."""
         with DagsterInstance.from_config(str(self._directory)) as instance:
-            instance.get_runs_count()
+            for run_id in dead_runs(instance, gateway, requested_before=datetime.now(UTC)):
+                report_dead(instance, run_id)
 
     def foreground_instance(self) -> DagsterInstance:
         """An instance for runs in this process, whose output stays on this terminal."""

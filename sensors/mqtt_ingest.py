@@ -24,12 +24,13 @@ from ilyama_resources.mqtt.resource import Broker
 
 from ilyama_assets.jobs import DRAIN_ONLY, intake_job
 from ilyama_assets.partitions import ensure_days
+from ilyama_resources.dagster_runs import STARTS_WITHIN, dead_runs, report_dead
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import Ingest, load_settings
-from sensors.intake_runs import dead_runs, intake_runs, report_dead
+from sensors.intake_runs import intake_runs
 from sensors.run_planning import RunPlan, plan_run
 
 LAND_FOR_S = 20.0
@@ -115,7 +116,8 @@ def _land(broker: Broker, gateway: Gateway, *, until: Callable[[LandingReport], 
 def _bury_dead_runs(context: SensorEvaluationContext, gateway: Gateway) -> str:
     """Report runs that were found dead in two ticks, so that they do not block the next."""
     before = msgspec.json.decode(context.cursor, type=Cursor) if context.cursor else Cursor()
-    dead = dead_runs(context.instance, gateway, now=datetime.now(UTC))
+    long_ago = datetime.now(UTC) - STARTS_WITHIN
+    dead = dead_runs(context.instance, gateway, requested_before=long_ago)
     for run_id in dead & before.suspects:
         report_dead(context.instance, run_id)
         context.log.error(f"run {run_id} had died; it is reported as failed")

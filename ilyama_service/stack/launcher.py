@@ -6,7 +6,8 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -29,8 +30,8 @@ class PartNotReady(PlatformError):
 def code(settings: Settings) -> Command:
     """The server of the code location; before it starts, all records are brought up to date."""
     home = DagsterHome(settings)
-    _with_dagster(settings, home)
-    home.initialise_storage()
+    with _prepared(settings, home) as gateway:
+        home.initialise_storage(gateway)
     return [
         *(sys.executable, "-m", "dagster", "api", "grpc"),
         *("--module-name", "ilyama_assets.definitions", "--location-name", "ilyama"),
@@ -86,7 +87,8 @@ def main() -> None:
 
 def _home_with_code(settings: Settings) -> DagsterHome:
     home = DagsterHome(settings)
-    _with_dagster(settings, home)
+    with _prepared(settings, home):
+        pass
 
     def answers() -> bool:
         port = home.code_port()
@@ -97,13 +99,13 @@ def _home_with_code(settings: Settings) -> DagsterHome:
     return home
 
 
-def _with_dagster(settings: Settings, home: DagsterHome) -> None:
-    gateway = Gateway(_postgres_url(settings))
-    try:
+@contextmanager
+def _prepared(settings: Settings, home: DagsterHome) -> Iterator[Gateway]:
+    """The records at their newest version, and this process pointed at Dagster's home."""
+    with closing(Gateway(_postgres_url(settings))) as gateway:
         gateway.migrate()
         home.prepare(gateway)
-    finally:
-        gateway.close()
+        yield gateway
 
 
 def _postgres_url(settings: Settings) -> str:
