@@ -19,8 +19,8 @@ def dead_runs(
 ) -> set[str]:
     """Runs at work, requested before a moment, whose lock nobody holds.
 
-    The lock lies in Postgres and dies with the run's process. Between its last step and its end a run
-    does not hold it either: only one that is found twice, some seconds apart, is dead for sure.
+    The lock lies in Postgres and dies with the run's process. Between its last step and its end a
+    run does not hold it either: only one found twice, some seconds apart, is dead for sure.
     """
     at_work = instance.get_run_records(RunsFilter(statuses=AT_WORK))
     return {
