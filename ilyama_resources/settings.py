@@ -21,6 +21,7 @@ REPOSITORY: Final = Path(__file__).resolve().parent.parent
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
+_GIB: Final = 1024 * _MIB
 _POSTGRES_SCHEMES: Final = ("postgresql+psycopg2://", "postgresql://", "postgres://")
 
 
@@ -45,6 +46,12 @@ def _connect_url(url: str) -> str:
     return url
 
 
+def _mqtt_url(url: str) -> str:
+    if re.fullmatch(r"mqtts?://[^/]+/?", url) is None:
+        raise ValueError("a broker's address looks like mqtts://user:password@host:8883")
+    return url
+
+
 def _jvm_memory(size: str) -> str:
     if re.fullmatch(r"[1-9][0-9]*[mg]", size) is None:
         raise ValueError("a memory size looks like 512m or 2g")
@@ -54,6 +61,8 @@ def _jvm_memory(size: str) -> str:
 AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 PostgresUrl = Annotated[str, AfterValidator(_psycopg2_url)]
 ConnectUrl = Annotated[str, AfterValidator(_connect_url)]
+MqttUrl = Annotated[str, AfterValidator(_mqtt_url)]
+Port = Annotated[int, Field(ge=1, le=65535)]
 JvmMemory = Annotated[str, AfterValidator(_jvm_memory)]
 
 
@@ -81,6 +90,10 @@ class Settings(BaseSettings):
     home: AbsolutePath = REPOSITORY / "var"
     postgres_url: PostgresUrl | None = Field(default=None, repr=False)
     spark_remote: ConnectUrl | None = Field(default=None, repr=False)
+    broker_url: MqttUrl | None = Field(default=None, repr=False)
+    broker_port: Port = 1883
+    broker_memory: JvmMemory = "512m"
+    broker_min_disk_free: PositiveInt = _GIB
     spark_driver_memory: JvmMemory = "1g"
     spark_cores: PositiveInt | None = None
     warehouse: AbsolutePath = Field(default_factory=_warehouse_in_home)

@@ -12,7 +12,7 @@ def main() -> int:
     """Set the repository up; return the exit code."""
     if sys.version_info[:2] not in SUITABLE:
         return run_with_a_suitable_python()
-    from deploy.setup import jars, packages, system
+    from deploy.setup import broker, jars, packages, system
     from deploy.setup.report import SetupError, finished
 
     try:
@@ -20,6 +20,7 @@ def main() -> int:
         system.ensure_venv_module()
         packages.ensure_packages()
         jars.ensure_jars()
+        broker.ensure_broker()
     except SetupError as error:
         print(f"Set-up stopped: {error}", file=sys.stderr)
         return 1

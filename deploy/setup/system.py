@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
 
 from deploy.setup.report import SetupError, run, step
@@ -24,11 +25,30 @@ def ensure_java() -> None:
             _require_java()
 
 
+def ensure_compiler() -> Path:
+    """Give the Java compiler; install a JDK where there is only a JRE."""
+    if _find_compiler() is None:
+        with step("Installing the Java compiler"):
+            _install_first_of(_JAVA_PACKAGES, because="There is Java, but no javac.")
+    compiler = _find_compiler()
+    if compiler is None:
+        raise SetupError("There is no javac: set JAVA_HOME to a JDK 17 or 21, not to a JRE.")
+    return compiler
+
+
 def ensure_venv_module() -> None:
     """Install the part of Python that makes virtual environments, which Debian splits off."""
     if importlib.util.find_spec("ensurepip") is None:
         with step("Installing Python's venv module"):
             _install_first_of(_VENV_PACKAGES, because=f"{sys.executable} cannot make a venv.")
+
+
+def _find_compiler() -> Path | None:
+    beside_java = find_java().with_name("javac")
+    on_path = shutil.which("javac")
+    if beside_java.exists():
+        return beside_java
+    return Path(on_path) if on_path else None
 
 
 def _require_java() -> None:

@@ -7,6 +7,7 @@ import threading
 from typing import Final
 
 from ilyama_resources.embedded import locks
+from ilyama_resources.embedded.broker_server import EmbeddedBroker
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import EmbeddedServer
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
@@ -16,6 +17,7 @@ from ilyama_resources.settings import load_settings
 PARTS: Final[dict[str, type[EmbeddedServer]]] = {
     EmbeddedPostgres.part: EmbeddedPostgres,
     EmbeddedSpark.part: EmbeddedSpark,
+    EmbeddedBroker.part: EmbeddedBroker,
 }
 
 
