@@ -107,6 +107,7 @@ def write_segment(path: Path, messages: Sequence[Message]) -> Segment:
     try:
         _write_durably(aside, _table(segment, messages))
     except OSError:
+        # On a full disk, half a file would keep the room that the next attempt needs.
         aside.unlink(missing_ok=True)
         raise
     crash_point("segment_rename.before")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, ClassVar, Final
 
 from ilyama_resources.embedded.broker_configuration import (
@@ -70,11 +71,9 @@ class EmbeddedBroker(EmbeddedServer):
         return process, Endpoint(url=self._url(port), port=port, pid=process.pid)
 
     def _require_classes(self) -> None:
-        for part in ("broker", "broker-classes"):
-            if not (self.settings.jars / part).is_dir():
-                raise EmbeddedServerError(
-                    f"{self.settings.jars / part} is missing: run `make setup`."
-                )
+        for directory in self._class_path:
+            if not directory.is_dir():
+                raise EmbeddedServerError(f"{directory} is missing: run `make setup`.")
 
     def _require_port(self) -> int:
         port = self.settings.broker_port
@@ -116,9 +115,13 @@ class EmbeddedBroker(EmbeddedServer):
             "-Duser.timezone=UTC",
             f"-Djava.security.auth.login.config={self._directory / 'login.config'}",
             *_LOGGING,
-            *("-cp", f"{self.settings.jars}/broker-classes:{self.settings.jars}/broker/*"),
+            *("-cp", "{}:{}/*".format(*self._class_path)),
             *(_MAIN_CLASS, str(self._directory / "broker.xml")),
         ]
+
+    @property
+    def _class_path(self) -> tuple[Path, Path]:
+        return self.settings.jars / "broker-classes", self.settings.jars / "broker"
 
     def _url(self, port: int) -> str:
         return f"mqtt://{USER}:{self._password_file.read_text()}@{LOOPBACK}:{port}"
