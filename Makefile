@@ -6,10 +6,13 @@ SUITES := $(wildcard tests/unit tests/spark tests/stack)
 CODE := $(wildcard ilyama_protocol ilyama_resources ilyama_assets sensors ilyama_service deploy tests benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-unit test-spark test-stack lint format lock clean
+.PHONY: help run setup test test-unit test-spark test-stack lint format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: setup ## Start the whole platform with a simulated fleet; Ctrl-C stops it
+	@$(VENV)/ilyama up --simulate
 
 setup: ## Install Java, the Python packages and the jars; instant when done before
 	@$(PYTHON) -m deploy.setup

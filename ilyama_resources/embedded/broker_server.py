@@ -15,7 +15,7 @@ from ilyama_resources.embedded.broker_configuration import (
     write_private,
 )
 from ilyama_resources.embedded.java import find_java
-from ilyama_resources.embedded.ports import LOOPBACK, accepts, is_free
+from ilyama_resources.embedded.ports import LOOPBACK, accepts, free_port, is_free
 from ilyama_resources.embedded.server import (
     EmbeddedServer,
     EmbeddedServerError,
@@ -23,6 +23,7 @@ from ilyama_resources.embedded.server import (
     dies_with_parent,
     wait_until,
 )
+from ilyama_resources.mqtt.subscriber import MqttSubscriber
 from ilyama_resources.settings import Settings, private_directory, variable
 
 _MAIN_CLASS: Final = "ilyama.Broker"
@@ -58,11 +59,38 @@ class EmbeddedBroker(EmbeddedServer):
         super().__init__(settings)
         self._directory = settings.broker_dir
         self._password_file = self._directory / "password"
+        self._subscribed = self._directory / "subscribed"
 
     def start(self, log: IO[bytes]) -> tuple[subprocess.Popen[bytes], Endpoint]:
         """Start the broker and wait until it listens."""
         self._require_classes()
         port = self._require_port()
+        if not self._subscription_exists():
+            self._subscribe_before_devices_come(log)
+        return self._serve(log, port)
+
+    def _subscription_exists(self) -> bool:
+        return self._subscribed.exists() and self._subscribed.read_text() == self._subscription()
+
+    def _subscription(self) -> str:
+        filters = MqttSubscriber(self.settings, "", None).filters
+        return "\n".join((self.settings.ingest_client_id, *filters))
+
+    def _subscribe_before_devices_come(self, log: IO[bytes]) -> None:
+        """Let the platform subscribe while the broker listens where no device looks for it.
+
+        A broker keeps nothing that nobody has asked for: what a device published before the first
+        subscription would be acknowledged and lost.
+        """
+        process, endpoint = self._serve(log, free_port())
+        try:
+            MqttSubscriber(self.settings, endpoint.url, None).subscribe_only()
+        finally:
+            process.send_signal(self.stop_signal)
+            process.wait(self.stop_within_s)
+        self._subscribed.write_text(self._subscription())
+
+    def _serve(self, log: IO[bytes], port: int) -> tuple[subprocess.Popen[bytes], Endpoint]:
         self._configure(port)
         process = self._launch(log)
         if not wait_until(lambda: accepts(port), process=process, within_s=self.start_within_s):

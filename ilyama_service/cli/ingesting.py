@@ -6,6 +6,7 @@ import threading
 from contextlib import closing
 from types import FrameType
 
+from ilyama_resources.landing import Landing
 from ilyama_resources.mqtt.subscriber import MqttSubscriber
 
 from ilyama_resources.embedded.broker_server import broker_in_use
@@ -36,6 +37,7 @@ def land_messages() -> None:
         MqttSubscriber(settings, broker_url, gateway).session() as session,
     ):
         gateway.migrate()
+        Landing(settings.landing).register_found(gateway)
         console.print("Landing what devices publish; Ctrl-C ends it.")
         report = session.land_until(stopped.is_set)
     console.print(f"Landed {report.messages:,} messages in {report.segments:,} segments.")

@@ -6,6 +6,9 @@ import pytest
 from ilyama_resources.embedded.broker_server import EmbeddedBroker, broker_in_use
 from ilyama_resources.embedded.ports import LOOPBACK, free_port
 from ilyama_resources.embedded.server import EmbeddedServerError
+from ilyama_resources.mqtt.address import BrokerAddress
+from ilyama_resources.mqtt.client import MqttClient
+from ilyama_resources.mqtt.subscriber import MqttSubscriber
 from ilyama_resources.settings import Settings
 from tests.waiting import eventually
 
@@ -36,3 +39,13 @@ def test_a_port_in_use_is_named_with_its_setting(server: EmbeddedBroker, tmp_pat
     sentence = rf"Port {port} is in use: set ILYAMA_BROKER_PORT to a free one\."
     with server.in_use(), pytest.raises(EmbeddedServerError, match=sentence):
         second.in_use().__enter__()
+
+
+def test_what_comes_before_the_platform_first_listens_is_kept(server: EmbeddedBroker) -> None:
+    with server.in_use() as url:
+        address = BrokerAddress.of(url, server.settings)
+        with MqttClient(address, "eager-device") as device:
+            device.publish("acme/eager/sync/rows/batch", b"{}").result(timeout=20)
+        with MqttSubscriber(server.settings, url, None).session() as session:
+            report = session.land_for(20, lambda report: report.messages > 0)
+        assert report.messages == 1
