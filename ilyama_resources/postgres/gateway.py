@@ -88,11 +88,11 @@ class Gateway:
     """The door to the records of one platform."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
 
     @cached_property
     def _engine(self) -> Engine:
-        return create_engine(self._url, pool_pre_ping=True, pool_size=4)
+        return create_engine(self.url, pool_pre_ping=True, pool_size=4)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -123,14 +123,14 @@ class Gateway:
 
     def migrate(self) -> None:
         """Bring the schema to the newest version, once; safe to call from several processes."""
-        if self._url in _migrated:
+        if self.url in _migrated:
             return
         config = _migrations()
         with self.lock("migrations"), self._engine.connect() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             connection.commit()
-        _migrated.add(self._url)
+        _migrated.add(self.url)
 
     def is_migrated(self) -> bool:
         """Tell whether the schema is the newest version."""
@@ -140,7 +140,7 @@ class Gateway:
 
     def ensure_database(self, name: str) -> str:
         """Create a database beside this one when it is missing, and return its URL."""
-        url = make_url(self._url).set(database=name)
+        url = make_url(self.url).set(database=name)
         with self.lock(f"database {name}"), self._engine.connect() as connection:
             connection.execution_options(isolation_level="AUTOCOMMIT")
             query = text("SELECT 1 FROM pg_database WHERE datname = :name")
@@ -148,11 +148,6 @@ class Gateway:
                 quoted = connection.dialect.identifier_preparer.quote_identifier(name)
                 connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
         return url.render_as_string(hide_password=False)
-
-    @property
-    def database(self) -> str:
-        """The name of the record database."""
-        return make_url(self._url).database or ""
 
     def close(self) -> None:
         """Give the connections back."""

@@ -6,12 +6,11 @@ import threading
 from contextlib import closing
 from types import FrameType
 
-from ilyama_resources.landing import Landing
-from ilyama_resources.mqtt.subscriber import MqttSubscriber
-
 from ilyama_resources.embedded.broker_server import broker_in_use
 from ilyama_resources.embedded.postgres_server import postgres_in_use
 from ilyama_resources.errors import PlatformError
+from ilyama_resources.landing import Landing
+from ilyama_resources.mqtt.subscriber import MqttSubscriber
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Ingest, load_settings, variable
 from ilyama_service.cli.consoles import console
