@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from dagster import AssetExecutionContext, AutomationCondition, Config, MaterializeResult, asset
+from dagster import AssetExecutionContext, Config, MaterializeResult, asset
 
+from ilyama_assets.automation import after_new_drains
 from ilyama_assets.catalog import KINDS, OWNERS, column_schema
 from ilyama_assets.derived import DerivedTable
 from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
@@ -28,9 +29,7 @@ class CurrentValueConfig(Config):
     kinds=KINDS,
     owners=OWNERS,
     metadata={"dagster/column_schema": column_schema(CURRENT_VALUE)},
-    automation_condition=AutomationCondition.any_deps_updated()
-    & AutomationCondition.all_deps_blocking_checks_passed()
-    & ~AutomationCondition.in_progress(),
+    automation_condition=after_new_drains(),
 )
 def current_value(
     context: AssetExecutionContext,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dagster import Definitions, in_process_executor
-from ilyama_resources.mqtt.resource import Broker
 
 from ilyama_assets.checks.serving import SERVING_CHECKS
 from ilyama_assets.checks.tables import TABLE_CHECKS
@@ -13,12 +12,13 @@ from ilyama_assets.intake import intake
 from ilyama_assets.jobs import JOBS
 from ilyama_assets.sources import SOURCES
 from ilyama_resources.lake import DeltaLake
+from ilyama_resources.mqtt.resource import Broker
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.spark import Spark
+from sensors.automation import automation
 from sensors.failed_checks import failed_checks
 from sensors.failed_runs import failed_runs
 from sensors.mqtt_ingest import mqtt_ingest
-from sensors.new_drains import new_drains
 from sensors.old_runs import old_runs
 
 _records = Records()
@@ -27,7 +27,7 @@ defs = Definitions(
     assets=[*SOURCES, intake, current_value, compaction],
     asset_checks=[*TABLE_CHECKS, *SERVING_CHECKS],
     jobs=JOBS,
-    sensors=[mqtt_ingest, new_drains, failed_runs, failed_checks, old_runs],
+    sensors=[mqtt_ingest, automation, failed_runs, failed_checks, old_runs],
     resources={
         "records": _records,
         "lake": DeltaLake(records=_records),
