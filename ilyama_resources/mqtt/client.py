@@ -31,7 +31,7 @@ from ilyama_resources.mqtt.events import log_event
 MOST_IN_FLIGHT: Final = 200
 # Topic, user properties and header of a packet beside its payload, generously.
 _PACKET_OVERHEAD: Final = 64 * 1024
-_LOOK_AGAIN_S: Final = 0.5
+_LOOK_AGAIN_S: Final = 0.2
 
 Listener = Callable[[str, bytes], None]
 """Takes the topic and the payload of a message that came."""
@@ -107,10 +107,12 @@ class MqttClient:
         Raises:
             BrokerUnavailable: it was not there in time, or the broker refuses.
         """
-        if self._connected.wait(within_s):
-            return
-        if self._answer is not None and self._answer.is_failure:
-            raise BrokerRefused(f"The broker {self._address} refuses: {self._answer}.")
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            if self._connected.wait(_LOOK_AGAIN_S):
+                return
+            if self._answer is not None and self._answer.is_failure:
+                raise BrokerRefused(f"The broker {self._address} refuses: {self._answer}.")
         raise BrokerUnavailable(f"The broker {self._address} is not there.")
 
     @property
@@ -136,11 +138,13 @@ class MqttClient:
         if self._max_payload is not None and len(payload) > self._max_payload:
             raise PublishRefused(f"{len(payload)} bytes are more than the broker takes.")
         pending = _Pending(Future(), time.monotonic(), self._take_room())
-        info = self._client.publish(topic, payload, qos=1, properties=_user_properties(properties))
-        if info.rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
-            raise PublishRefused("A message of long ago is still not acknowledged.")
+        try:
+            number = self._send(topic, payload, properties)
+        except (ValueError, PublishRefused):
+            self._give_room_back(pending)
+            raise
         self.counters.published += 1
-        self._expect_acknowledgement(info.mid, pending)
+        self._expect_acknowledgement(number, pending)
         return pending.ticket
 
     def unacknowledged(self, older_than_s: float = 0) -> int:
@@ -177,6 +181,13 @@ class MqttClient:
         """Stop."""
         self.stop()
 
+    def _send(self, topic: str, payload: bytes, properties: Mapping[str, str] | None) -> int:
+        user_properties = _user_properties(properties)
+        info = self._client.publish(topic, payload, qos=1, properties=user_properties)
+        if info.rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
+            raise PublishRefused("A message of long ago is still not acknowledged.")
+        return info.mid
+
     def _take_room(self) -> bool:
         if threading.get_ident() == self._paho_thread:
             # A listener that waited here would keep the acknowledgements from being read.
@@ -185,6 +196,10 @@ class MqttClient:
             if self._stopped:
                 raise PublishRefused("The client has been stopped.")
         return True
+
+    def _give_room_back(self, pending: _Pending) -> None:
+        if pending.takes_room:
+            self._room.release()
 
     def _expect_acknowledgement(self, number: int, pending: _Pending) -> None:
         # It may have come before we could look: whoever is second finishes.
@@ -199,8 +214,7 @@ class MqttClient:
 
     def _finish(self, number: int, pending: _Pending, reason: ReasonCode) -> None:
         del self._pending[number]
-        if pending.takes_room:
-            self._room.release()
+        self._give_room_back(pending)
         ticket = pending.ticket
         if not ticket.set_running_or_notify_cancel():
             return
@@ -209,6 +223,7 @@ class MqttClient:
             ticket.set_exception(PublishRefused(f"The broker refused a message: {reason}."))
         else:
             self.counters.acknowledged += 1
+            self._backoff.reset()
             ticket.set_result(None)
 
     def _connection_made(
@@ -222,12 +237,18 @@ class MqttClient:
         largest = getattr(properties, "MaximumPacketSize", None)
         self._max_payload = None if largest is None else largest - _PACKET_OVERHEAD
         self.counters.connects += 1
-        self.counters.published_again += self.unacknowledged()
-        self._backoff.reset()
+        self._note_messages_sent_again()
         log_event("connected", client_id=self._client_id, broker=self._address)
         if self._listeners:
             self._subscribe(list(self._listeners))
         self._connected.set()
+
+    def _note_messages_sent_again(self) -> None:
+        again = self.unacknowledged()
+        self.counters.published_again += again
+        if not again:
+            # Else the first acknowledgement does it: a broker may take us and not our messages.
+            self._backoff.reset()
 
     def _connection_lost(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         self._connected.clear()
