@@ -1,9 +1,10 @@
 """`python -m ilyama_service.api` serves the HTTP API until it is told to stop."""
 
 import logging
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Event, Thread
 from typing import Final
 
@@ -29,6 +30,9 @@ _LAST_REQUESTS_S: Final = 20
 def main() -> None:
     """Serve, or say in a sentence why not."""
     log_as_json()
+    # uvicorn finishes its requests, then raises the signal again: everything unwinds.
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(stop, lambda *_: sys.exit(0))
     try:
         serve(load_settings())
     except PlatformError as error:
@@ -41,15 +45,16 @@ def serve(settings: Settings) -> None:
     if accepts(settings.api_port):
         raise PortTaken(f"port {settings.api_port} is in use; choose another as ILYAMA_API_PORT")
     settings.make_directories()
-    with postgres_in_use(settings) as url, _postgres_kept_alive(settings):
-        gateway = Gateway(url)
+    with (
+        postgres_in_use(settings) as url,
+        _postgres_kept_alive(settings),
+        closing(Gateway(url)) as gateway,
+    ):
         gateway.migrate()
         ensure_admin_token(settings, gateway)
-        log_as_json()
         app = create_app(settings, gateway, Landing(settings.landing))
         log.info("listening on http://%s:%d", settings.api_host, settings.api_port)
         uvicorn.Server(_configuration(settings, app)).run()
-        gateway.close()
 
 
 def _configuration(settings: Settings, app: object) -> uvicorn.Config:

@@ -5,10 +5,11 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from ilyama_resources.postgres.drains import Drain, DrainState
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
+from ilyama_service.api.days import ArrivalDay
 from ilyama_service.api.errors import NotFound, documented
 from ilyama_service.api.parts import PartsHere, PrincipalHere
 
@@ -44,7 +45,7 @@ class DrainQuery(PageQuery):
     """Which drains are asked for."""
 
     state: DrainState | None = None
-    day: Annotated[date | None, Field(description="An arrival day.")] = None
+    day: ArrivalDay | None = None
 
 
 @router.get("/v1/drains", responses=documented(401, 404, 422, 429, 503))

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from ilyama_protocol.intake.outcomes import Origin, Outcome
 from ilyama_resources.postgres.ledger import LedgerFilter, LedgerPlace
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
+from ilyama_service.api.days import ArrivalDay
 from ilyama_service.api.errors import documented
 from ilyama_service.api.parts import PartsHere, PrincipalHere
 
@@ -57,7 +58,7 @@ class LedgerPage(Page[LedgerItem]):
 class LedgerQuery(PageQuery):
     """Which sums are asked for."""
 
-    day: Annotated[date | None, Field(description="An arrival day.")] = None
+    day: ArrivalDay | None = None
     device: Annotated[str | None, Field(description="The id of a device.")] = None
     source_table: str | None = None
     kind: str | None = None

@@ -17,6 +17,11 @@ class RateLimit:
         self._clock = clock
         self._levels: dict[str, tuple[float, float]] = {}
 
+    @property
+    def senders(self) -> int:
+        """How many senders are remembered."""
+        return len(self._levels)
+
     def wait_s(self, sender: str) -> float:
         """Take one from the sender's bucket; when it is empty, tell how long to wait."""
         now = self._clock()
