@@ -45,6 +45,11 @@ SYNC_PATHS = {
 }
 CONFIG_STATUS_TYPES = ("operation", "ultrasonic", "network", "location", "firmware", "mqtt")
 DEVICE_PATHS = frozenset({"telemetry", *(f"config/status/{name}" for name in CONFIG_STATUS_TYPES)})
+INBOUND_FILTERS = (
+    *(f"+/+/{path}" for path in SYNC_PATHS),
+    *(f"{DEVICES_ROOT}/+/{path}" for path in sorted(DEVICE_PATHS)),
+)
+"""What the platform subscribes to: everything that a device may send, and no control of its own."""
 
 
 def kind_of(relative_path: str) -> MessageKind | None:

@@ -4,6 +4,9 @@ PlatformError
 ├── SettingsError          a setting is wrong
 ├── EmbeddedServerError    an embedded server does not start
 ├── GatewayUnavailable     Postgres does not answer
+├── BrokerUnavailable      the broker does not answer, or refuses
+├── PublishRefused         the broker did not take a message
+├── LandingBusy            another process lands what devices send
 └── DrainStopped           a drain could not be finished
 """
 

@@ -74,15 +74,24 @@ def write_segment(path: Path, messages: Sequence[Message]) -> Segment:
     segment = describe(path.stem, messages)
     make_directory(path.parent)
     aside = path.with_suffix(".landing")
-    with aside.open("wb") as file:
-        pq.write_table(_table(segment, messages), file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        _write_durably(aside, _table(segment, messages))
+    except OSError:
+        # On a full disk, half a file would keep the room that the next attempt needs.
+        aside.unlink(missing_ok=True)
+        raise
     crash_point("segment_rename.before")
     aside.rename(path)
     force_to_disk(path.parent)
     crash_point("segment_rename.after")
     return segment
+
+
+def _write_durably(file: Path, table: pa.Table) -> None:
+    with file.open("wb") as out:
+        pq.write_table(table, out, compression="zstd")
+        out.flush()
+        os.fsync(out.fileno())
 
 
 def read_messages(path: Path, *, topics: frozenset[str] | None = None) -> Iterator[Message]:

@@ -7,6 +7,7 @@ Errors:
 import difflib
 import os
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -63,8 +64,14 @@ AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 PostgresUrl = Annotated[str, AfterValidator(_psycopg2_url)]
 ConnectUrl = Annotated[str, AfterValidator(_connect_url)]
 MqttUrl = Annotated[str, AfterValidator(_mqtt_url)]
+ClientId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 JvmMemory = Annotated[str, AfterValidator(_jvm_memory)]
+
+
+def _common_name(name: str) -> Callable[[], str | None]:
+    """A variable that other MQTT programs read too, for where ours is not set."""
+    return lambda: os.environ.get(name) or None
 
 
 def _warehouse_in_home(earlier: dict[str, Any]) -> Path:
@@ -102,6 +109,18 @@ class Settings(BaseSettings):
     broker_port: Port = 1883
     broker_memory: JvmMemory = "512m"
     broker_min_disk_free: PositiveInt = _GIB
+    mqtt_ca_file: AbsolutePath | None = None
+    mqtt_cert_file: AbsolutePath | None = None
+    mqtt_key_file: AbsolutePath | None = None
+    mqtt_cert_content_b64: str | None = Field(
+        default_factory=_common_name("MQTT_CERT_CONTENT_B64"), repr=False
+    )
+    mqtt_key_content_b64: str | None = Field(
+        default_factory=_common_name("MQTT_KEY_CONTENT_B64"), repr=False
+    )
+    ingest_client_id: ClientId = "ilyama-ingest"
+    ingest_shared: bool = False
+    landing_wait_ms: PositiveInt = 200
     spark_driver_memory: JvmMemory = "1g"
     spark_cores: PositiveInt | None = None
     warehouse: AbsolutePath = Field(default_factory=_warehouse_in_home)

@@ -15,6 +15,8 @@ PLATFORM_ROLE: Final = "platform"
 
 _RECEIVE_MAXIMUM: Final = 1000
 _MAXIMUM_PACKET_BYTES: Final = 2 * 1024 * 1024
+# More than the two segments that the platform collects and writes at a time.
+_MAX_READ_PAGE_BYTES: Final = 64 * 1024 * 1024
 _PERMISSIONS: Final = (
     "createAddress",
     "deleteAddress",
@@ -64,6 +66,7 @@ _BROKER_XML: Final = """\
         <dead-letter-address>undeliverable</dead-letter-address>
         <expiry-address>expired</expiry-address>
         <address-full-policy>PAGE</address-full-policy>
+        <max-read-page-bytes>{max_read_page_bytes}</max-read-page-bytes>
       </address-setting>
     </address-settings>
   </core>
@@ -86,6 +89,7 @@ def write_configuration(directory: Path, *, port: int, password: str, min_disk_f
     broker_xml = _BROKER_XML.format(
         data=escape(str(directory / "data")),
         min_disk_free=min_disk_free,
+        max_read_page_bytes=_MAX_READ_PAGE_BYTES,
         acceptors=_lines(acceptors(port), indent=6),
         permissions=_lines(_permissions(), indent=8),
     )

@@ -65,7 +65,9 @@ def _other_schema(document: Document, chance: random.Random) -> bytes:
 def _bad_row(document: Document, chance: random.Random) -> bytes:
     rows = list(document["rows"])
     place = chance.randrange(len(rows))
-    change = chance.choice(({"op": "upsert"}, {"pk": {}}, {"commit_seq": -1}, {"row": []}))
+    change: Document = chance.choice(
+        ({"op": "upsert"}, {"pk": {}}, {"commit_seq": -1}, {"row": []})
+    )
     rows[place] = rows[place] | change
     return orjson.dumps(document | {"rows": rows})
 

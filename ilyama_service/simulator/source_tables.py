@@ -258,7 +258,6 @@ def declared(table: type[SourceTable]) -> dict[str, Any]:
     return {"table_name": table.name, "columns": columns}
 
 
-SCHEMA_HASHES: Final = {
-    table.name: schema_hash(table.name, table.columns) for table in (*STATION, Probe)
-}
-DECLARATIONS: Final = {table.name: declared(table) for table in (*STATION, Probe)}
+_ALL: Final[Sequence[type[SourceTable]]] = (*STATION, Probe)
+SCHEMA_HASHES: Final = {table.name: schema_hash(table.name, table.columns) for table in _ALL}
+DECLARATIONS: Final = {table.name: declared(table) for table in _ALL}

@@ -1,0 +1,55 @@
+"""Messages on their way to disk: when a batch is due, and where midnight cuts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ilyama_protocol.intake.outcomes import Message
+from ilyama_protocol.moments import day_number
+
+if TYPE_CHECKING:
+    from ilyama_resources.mqtt.connection import Connection
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """When a batch is due: at an age, at a size, or at a number of messages."""
+
+    wait_s: float
+    max_bytes: int
+    max_messages: int
+
+
+@dataclass
+class Batch:
+    """Messages of one connection that will land together."""
+
+    connection: Connection
+    started_at: float
+    messages: list[Message] = field(default_factory=list)
+    to_acknowledge: list[int] = field(default_factory=list)
+    bytes: int = 0
+
+    def add(self, message: Message, number: int | None) -> None:
+        """Take a message; `number` is what the broker wants to have acknowledged."""
+        self.messages.append(message)
+        self.bytes += len(message.payload)
+        if number is not None:
+            self.to_acknowledge.append(number)
+
+    def is_full(self, limits: BatchLimits) -> bool:
+        """Whether nothing more may be added."""
+        return self.bytes >= limits.max_bytes or len(self.messages) >= limits.max_messages
+
+    def due_in(self, limits: BatchLimits, now: float) -> float:
+        """Seconds until it must be written; 0 when it is due."""
+        return 0.0 if self.is_full(limits) else max(0.0, self.started_at + limits.wait_s - now)
+
+
+def one_day_each(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """The messages in their order, cut wherever the UTC day changes."""
+    for _, same_day in groupby(messages, key=lambda message: day_number(message.landed_at)):
+        yield list(same_day)
