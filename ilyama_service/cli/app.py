@@ -12,6 +12,7 @@ from ilyama_service.cli.commands import (
     import_file,
     logs,
     reset,
+    simulate,
     status,
     ui,
     up,
@@ -37,6 +38,7 @@ app.command("import")(import_file)
 app.command("drain")(drain)
 app.command("drains")(drains)
 app.command("ui")(ui)
+app.command("simulate")(simulate)
 
 
 def main() -> None:

@@ -186,9 +186,7 @@ def _tell_where(settings: Settings, *, detach: bool) -> None:
     console.print("\nIlyama is running.", table)
 
 
-def _stay(
-    supervisor: Supervisor, process: subprocess.Popen[bytes], parts: Sequence[Part]
-) -> None:
+def _stay(supervisor: Supervisor, process: subprocess.Popen[bytes], parts: Sequence[Part]) -> None:
     """Wait for the supervisor's end; one that died without being asked to is started again."""
     while process.wait() != 0:
         errors.print("The supervisor died; starting it again.")
