@@ -13,6 +13,7 @@ from ilyama_service.cli.commands import (
     ingest,
     logs,
     reset,
+    simulate,
     status,
     ui,
     up,
@@ -39,6 +40,7 @@ app.command("ingest")(ingest)
 app.command("drain")(drain)
 app.command("drains")(drains)
 app.command("ui")(ui)
+app.command("simulate")(simulate)
 
 
 def main() -> None:

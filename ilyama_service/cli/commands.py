@@ -109,3 +109,71 @@ def ingest() -> None:
     from ilyama_service.cli.ingesting import land_messages
 
     land_messages()
+
+
+def simulate(
+    run: Annotated[
+        str | None, typer.Argument(help="With --verify: the run; the newest without it.")
+    ] = None,
+    devices: Annotated[int, typer.Option(min=1, help="How many devices there are.")] = 20,
+    rate: Annotated[
+        float, typer.Option(min=0.01, help="Messages per second of the whole fleet.")
+    ] = 5.0,
+    seed: Annotated[
+        int | None, typer.Option(help="The same seed and options send the same messages.")
+    ] = None,
+    duration: Annotated[
+        float | None, typer.Option(min=0, help="Seconds' worth of messages. (default: 60)")
+    ] = None,
+    messages: Annotated[int | None, typer.Option(min=1, help="How many messages.")] = None,
+    forever: Annotated[bool, typer.Option("--forever", help="Until it is stopped.")] = False,
+    rows_per_batch: Annotated[int, typer.Option(min=1, max=4096, help="Rows of a batch.")] = 8,
+    payload_bytes: Annotated[
+        int, typer.Option(min=0, max=524288, help="Pad shorter payloads to this size.")
+    ] = 0,
+    slug: Annotated[str, typer.Option(help="First level of all topics.")] = "acme",
+    misbehave: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of what is not a usual batch.")
+    ] = 0.05,
+    connections: Annotated[
+        int, typer.Option(min=1, help="MQTT connections that the devices share.")
+    ] = 1,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Measure how long values take to be served.")
+    ] = False,
+    register: Annotated[
+        bool, typer.Option("--register", help="Register the devices first.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Send nothing; compare a run with the platform.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for drains, or for the last probes.")
+    ] = 60.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Publish like a fleet of devices, good and bad; or verify what became of that."""
+    from ilyama_service.cli import simulating
+
+    if verify:
+        simulating.verify_run(run, wait_s=wait, as_json=as_json)
+        return
+    simulating.run_fleet(
+        simulating.planned_run(
+            seed=seed,
+            duration=duration,
+            messages=messages,
+            forever=forever,
+            probe=probe,
+            probe_wait_s=wait,
+            connections=connections,
+            devices=devices,
+            rate=rate,
+            rows_per_batch=rows_per_batch,
+            payload_bytes=payload_bytes,
+            slug=slug,
+            misbehave=misbehave,
+        ),
+        register=register,
+        as_json=as_json,
+    )
