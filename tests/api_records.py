@@ -42,7 +42,7 @@ def unbalance(gateway: Gateway, fault: str, *, day: date) -> None:
     line = _total(DEVICES[2], "accepted", messages=int(fault == "messages"), rows=1)
     accounted = int(fault != "rows")
     with gateway.transaction() as tx:
-        tx.ledger.add([line._replace(drain_id=3, segment_id=fault, rows_new=accounted, day=day)])
+        tx.ledger.add([line._replace(drain_id=3, source_table=fault, rows_new=accounted, day=day)])
         tx.commit()
 
 
@@ -76,7 +76,6 @@ def _segment(ordinal: int, day: date, messages: int) -> Segment:
 def _total(device_id: str, outcome: str, *, messages: int, rows: int) -> LedgerTotal:
     return LedgerTotal(
         drain_id=0,
-        segment_id="segment",
         device_id=device_id,
         source_table="t",
         kind="rows",
