@@ -132,6 +132,11 @@ class Gateway:
             connection.commit()
         _migrated.add(self.url)
 
+    def ping(self) -> None:
+        """Ask Postgres for a sign of life; GatewayUnavailable when there is none."""
+        with _as_gateway_errors(), self._engine.connect() as connection:
+            connection.execute(text("SELECT 1"))
+
     def is_migrated(self) -> bool:
         """Tell whether the schema is the newest version."""
         newest = ScriptDirectory.from_config(_migrations()).get_current_head()

@@ -21,6 +21,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from ilyama_resources.postgres import GatewayUnavailable
 
@@ -153,6 +154,7 @@ def answer_errors(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(GatewayUnavailable, _without_postgres)
+    app.add_exception_handler(ClientDisconnect, _hung_up)
     app.add_exception_handler(Exception, _our_fault)
 
 
@@ -198,6 +200,12 @@ async def _without_postgres(request: Request, error: Exception) -> JSONResponse:
     log.warning("%s %s: %s", request.method, request.url.path, error)
     message = "Postgres does not answer; try again in a moment."
     return _answer(503, "postgres_unavailable", message, headers=_AGAIN_SOON)
+
+
+async def _hung_up(request: Request, error: Exception) -> JSONResponse:
+    """Nobody will read it, but the log shows what became of the request."""
+    del request, error
+    return _answer(400, "client_disconnected", "The client hung up in the middle of its body.")
 
 
 async def _our_fault(request: Request, error: Exception) -> JSONResponse:

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from ilyama_protocol.moments import micros
+from ilyama_resources.postgres.copying import shown
 from tests.api_server import BATCH, EVENT, ApiServer, api_server
 from tests.platform import Platform
 from tests.streams import generate
@@ -137,8 +138,10 @@ def test_posted_events_reach_the_tables_and_are_read_back(platform: Platform) ->
 
 
 def _as_served(row: Row) -> tuple[Any, ...]:
+    """A value as Postgres shows it: without U+0000."""
     value = row["value_double"] if row["kind"] == "metric" else row["value_text"]
-    return row["owner_id"], row["key"], row["instance"], value
+    parts = (row["owner_id"], row["key"], row["instance"], value)
+    return tuple(shown(part) if isinstance(part, str) else part for part in parts)
 
 
 def _age_answers(url: str, age: timedelta) -> None:
