@@ -74,13 +74,12 @@ def device(url: str, settings: Settings) -> Iterator[Device]:
         yield Device(client)
 
 
-def bare_client(url: str, *, password: str | None = None) -> Client:
+def bare_client(url: str, *, client_id: str | None = None) -> Client:
     """paho itself, for what our own client does not do."""
     parts = urlsplit(url)
-    client = Client(
-        CallbackAPIVersion.VERSION2, client_id=f"bare-{uuid4().hex[:8]}", protocol=MQTTv5
-    )
-    client.username_pw_set(parts.username, password or parts.password)
+    name = client_id or f"bare-{uuid4().hex[:8]}"
+    client = Client(CallbackAPIVersion.VERSION2, client_id=name, protocol=MQTTv5)
+    client.username_pw_set(parts.username, parts.password)
     return client
 
 
@@ -95,10 +94,13 @@ def land_everything(session: LandingSession, *, expected: int, within_s: float =
     return session.land_for(within_s, lambda report: report.messages >= expected).messages
 
 
-def left_over(subscriber: MqttSubscriber) -> int:
-    """How many messages the broker still has for the session."""
+def land_the_rest(subscriber: MqttSubscriber) -> int:
+    """Land whatever the broker still has for the session; return how many messages that was."""
+    total = 0
     with subscriber.session() as session:
-        return session.land_for(1).messages
+        while came := session.land_for(1).messages:
+            total += came
+    return total
 
 
 def landed(settings: Settings) -> Iterator[Message]:
