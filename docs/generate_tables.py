@@ -47,7 +47,7 @@ _RECORDS = {
     "device_state": "What the engine remembers of a device between drains, as JSON.",
     "drain": "Every drain and how far it has come: `open`, `sealed`, `done` or `held`.",
     "drain_seal": "What a sealed drain will commit and close with; gone once it is done.",
-    "idempotent_answer": "Answers of the HTTP API that are given again under the same key for a day.",
+    "idempotent_answer": "Answers of the HTTP API, given again under the same key for a day.",
     "internal_log": "Lines for operators, such as why a drain is held.",
     "ledger_total": "The ledger summed by drain, segment, device, table, kind and outcome.",
     "lineage": "Lineages that are not served from Postgres.",
