@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from threading import Event, Lock
 
 import httpx
 
+from ilyama_resources.embedded.ports import LOOPBACK
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
@@ -143,3 +145,15 @@ def _kill(postgres: EmbeddedPostgres) -> None:
     assert endpoint is not None
     os.kill(endpoint.pid, signal.SIGKILL)
     assert eventually(lambda: postgres.endpoint() is None)
+
+
+def test_a_client_that_hangs_up_in_its_body_disturbs_nobody(own_api: ApiServer) -> None:
+    head = (
+        f"POST /v1/ingest HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {own_api.token}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    )
+    with socket.create_connection((LOOPBACK, own_api.settings.api_port)) as connection:
+        connection.sendall(head.encode())
+    assert eventually(lambda: '"path":"/v1/ingest","status":400' in own_api.log.read_text())
+    assert "Traceback" not in own_api.log.read_text()
+    assert own_api.post(b"x").status_code == 202
