@@ -6,6 +6,7 @@ from typing import Final
 
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
@@ -26,7 +27,8 @@ Every refusal is `{error_code, message, details}`; lists go on with `next_cursor
 def create_app(settings: Settings, gateway: Gateway, landing: Landing) -> FastAPI:
     """Compose the API over the records and the landing directory of one platform."""
     parts = make_parts(settings, gateway, landing)
-    app = FastAPI(
+    # Its page of documentation needs nothing from the network.
+    app = FastAPIOffline(
         title="Ilyama",
         version="1",
         description=_DESCRIPTION,
