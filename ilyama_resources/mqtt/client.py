@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
@@ -79,14 +79,14 @@ class MqttClient:
         self._persistent = persistent
         self._room = threading.BoundedSemaphore(most_in_flight)
         self._pending: dict[int, _Pending | _Acknowledged] = {}
-        self._listeners: dict[str, Listener] = {}
+        self._topics: list[str] = []
         self._backoff = Backoff()
         self._connected = threading.Event()
         self._answer: ReasonCode | None = None
         self._stopped = False
         self._paho_thread: int | None = None
         self._max_payload: int | None = None
-        self._client = self._make_client(most_in_flight)
+        self._client = self._make_client()
 
     def start(self) -> None:
         """Begin to connect, and to reconnect whenever that is needed; returns at once."""
@@ -121,11 +121,12 @@ class MqttClient:
         return self._connected.is_set()
 
     def listen(self, topic_filter: str, listener: Listener) -> None:
-        """Call `listener` for messages of a topic, from paho's thread; an error in it is logged."""
-        self._listeners[topic_filter] = listener
+        """Call `listener` for messages of a topic, from paho's thread; an error in it is logged.
+
+        To be called before `start`: a client counts as connected when it hears everything.
+        """
+        self._topics.append(topic_filter)
         self._client.message_callback_add(topic_filter, self._received_by(listener))
-        if self.is_connected:
-            self._subscribe([topic_filter])
 
     def publish(
         self, topic: str, payload: bytes, properties: Mapping[str, str] | None = None
@@ -239,9 +240,23 @@ class MqttClient:
         self.counters.connects += 1
         self._note_messages_sent_again()
         log_event("connected", client_id=self._client_id, broker=self._address)
-        if self._listeners:
-            self._subscribe(list(self._listeners))
-        self._connected.set()
+        if self._topics:
+            options = SubscribeOptions(qos=1)
+            self._client.subscribe([(topic, options) for topic in self._topics])
+        else:
+            self._connected.set()
+
+    def _subscribed(
+        self, _: Client, __: Any, ___: int, reasons: list[ReasonCode], ____: Any
+    ) -> None:
+        refusals = [reason for reason in reasons if reason.is_failure]
+        if refusals:
+            self._answer = refusals[0]
+            log_event(
+                "refused", level=logging.WARNING, client_id=self._client_id, reason=refusals[0]
+            )
+        else:
+            self._connected.set()
 
     def _note_messages_sent_again(self) -> None:
         again = self.unacknowledged()
@@ -264,10 +279,6 @@ class MqttClient:
         delay: Any = self._backoff.next_delay()
         self._client.reconnect_delay_set(delay, delay)
 
-    def _subscribe(self, filters: Sequence[str]) -> None:
-        options = SubscribeOptions(qos=1)
-        self._client.subscribe([(topic, options) for topic in filters])
-
     def _received_by(self, listener: Listener) -> Callable[[Client, Any, MQTTMessage], None]:
         def receive(_: Client, __: Any, message: MQTTMessage) -> None:
             self.counters.received += 1
@@ -279,16 +290,18 @@ class MqttClient:
 
         return receive
 
-    def _make_client(self, most_in_flight: int) -> Client:
+    def _make_client(self) -> Client:
         client = Client(CallbackAPIVersion.VERSION2, client_id=self._client_id, protocol=MQTTv5)
         client.username_pw_set(self._address.username, self._address.password)
         if self._address.tls is not None:
             client.tls_set_context(self._address.tls)
-        client.max_inflight_messages_set(most_in_flight)
+        # The bound is ours: paho's own lets a message overtake one that waits behind it.
+        client.max_inflight_messages_set(0)
         client.suppress_exceptions = True
         client.on_connect = self._connection_made
         client.on_disconnect = self._connection_lost
         client.on_connect_fail = self._connection_failed
+        client.on_subscribe = self._subscribed
         client.on_publish = self._published
         return client
 

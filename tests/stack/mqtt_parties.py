@@ -19,7 +19,8 @@ from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.embedded.server import python_path
 from ilyama_resources.mqtt.address import BrokerAddress
 from ilyama_resources.mqtt.client import MqttClient
-from ilyama_resources.mqtt.subscriber import LandingSession, MqttSubscriber
+from ilyama_resources.mqtt.session import LandingSession
+from ilyama_resources.mqtt.subscriber import MqttSubscriber
 from ilyama_resources.segment_files import read_messages
 from ilyama_resources.settings import Settings
 

@@ -83,12 +83,14 @@ def test_tick_by_tick_every_message_lands_once(
     assert land_the_rest(subscriber) == 0
 
 
-def test_messages_land_in_the_order_they_were_sent_with_the_time_they_came(
+def test_what_is_sent_one_by_one_lands_in_its_order_with_the_time_it_came(
     subscriber: MqttSubscriber, settings: Settings, sender: Device
 ) -> None:
     before = time.time_ns() // 1000
     for _ in range(3):
-        sender.send(20)
+        for _ in range(20):
+            sender.send(1)
+            sender.wait_for_acks()
         with subscriber.session() as session:
             land_everything(session, expected=20)
     messages = list(landed(settings))

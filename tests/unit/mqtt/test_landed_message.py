@@ -2,7 +2,7 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from ilyama_resources.mqtt.subscriber import landed_message
+from ilyama_resources.mqtt.batches import landed_message
 
 
 def test_a_message_keeps_its_words() -> None:
