@@ -21,7 +21,7 @@ from ilyama_protocol.moments import day_of
 from ilyama_resources.durability import make_directory
 from ilyama_resources.faults import crash_point
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.segment_files import SUFFIX, Segment, read_footer, write_segment
+from ilyama_resources.segment_files import DRAFT, SUFFIX, Segment, read_footer, write_segment
 
 UNREADABLE = ".unreadable"
 _HOUR = "%Y-%m-%dT%H"
@@ -81,10 +81,16 @@ class Landing:
         return len(drained)
 
     def sweep(self, *, put_away_before: datetime) -> int:
-        """Remove the hours whose segments were all put away before a moment."""
+        """Remove the hours whose segments were all put away before a moment.
+
+        What a crash left half written before it goes too: it was never acknowledged.
+        """
         gone = [hour for hour in self._drained.glob("*") if _end_of(hour) <= put_away_before]
         for hour in gone:
             shutil.rmtree(hour)
+        for draft in self._segments.glob(f"*/*{DRAFT}"):
+            if draft.stat().st_mtime < put_away_before.timestamp():
+                draft.unlink(missing_ok=True)
         return len(gone)
 
     def _files(self) -> Iterator[Path]:

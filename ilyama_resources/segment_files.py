@@ -35,6 +35,7 @@ SEGMENT_SCHEMA = pa.schema(
     ]
 )
 SUFFIX = ".parquet"
+DRAFT = ".landing"
 MOST_MESSAGES = 50_000
 _ORDINALS_PER_MS = 4096
 
@@ -103,7 +104,7 @@ def write_segment(path: Path, messages: Sequence[Message]) -> Segment:
     """Land messages of one day; when this returns they survive a crash."""
     segment = describe(path.stem, messages)
     make_directory(path.parent)
-    aside = path.with_suffix(".landing")
+    aside = path.with_suffix(DRAFT)
     try:
         _write_durably(aside, _table(segment, messages))
     except OSError:

@@ -37,6 +37,7 @@ from ilyama_resources.postgres.registries import Registries
 from ilyama_resources.postgres.segments import Segments
 from ilyama_resources.postgres.warehouses import Warehouses
 
+_CONNECT_WITHIN_S = 10
 _migrated: set[str] = set()
 """The addresses whose schema this process has brought to the newest version."""
 
@@ -92,7 +93,8 @@ class Gateway:
 
     @cached_property
     def _engine(self) -> Engine:
-        return create_engine(self.url, pool_pre_ping=True, pool_size=4)
+        patience = {"connect_timeout": _CONNECT_WITHIN_S}
+        return create_engine(self.url, pool_pre_ping=True, pool_size=4, connect_args=patience)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
