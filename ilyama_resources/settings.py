@@ -33,6 +33,8 @@ class SettingsError(PlatformError):
 
 
 def _absolute(path: Path) -> Path:
+    if path.parts and path.parts[0].endswith(":"):
+        raise ValueError("a directory looks like /srv/ilyama; addresses like s3a:// are not served")
     return path.expanduser().absolute()
 
 
