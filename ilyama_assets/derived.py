@@ -40,6 +40,11 @@ class DerivedTable:
         self._session = session
         self._warehouse.ensure(contract)
 
+    def was_interrupted(self) -> bool:
+        """Whether the last run was not closed; the next one repeats its drains and no others."""
+        with self._gateway.transaction() as tx:
+            return tx.derived_runs.unfinished(self._contract.name) is not None
+
     @contextmanager
     def next_run(self, *, rebuild: bool = False) -> Iterator[DerivedRun]:
         """The drains to take up now; leaving without an error closes the run."""
