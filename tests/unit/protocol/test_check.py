@@ -112,7 +112,6 @@ def test_an_unknown_topic_is_a_rejection(good: Path) -> None:
         ("acme/dev-1/sync/rows/batch", None),
         ("/dev-1/sync/rows/batch", None),
         ("acme/dev-1/sync/ingest/ack", "invalid_envelope"),
-        ("devices/dev-1/telemetry", None),
         ("devices/dev-1/sync/rows/batch", "unknown_topic"),
         ("cdc/dev-1/sync/rows/batch", "unknown_topic"),
         ("acme/dev-1/sync/ingest/control", "unknown_topic"),
@@ -125,6 +124,16 @@ def test_a_full_topic_is_as_good_as_the_part_after_its_root(
     asked_of_a_line = run("--jsonl", "-", stdin=submission("a", GOOD, topic=topic))
 
     assert answers(asked_of_a_file)[0]["code"] == answers(asked_of_a_line)[0]["code"] == code
+
+
+def test_messages_of_device_management_are_kept_and_not_judged(good: Path) -> None:
+    topic = "devices/dev-1/telemetry"
+    (line,) = answers(run("--jsonl", "-", stdin=submission("a", b"{", topic=topic)))
+    of_a_file = run("--topic", topic, good)
+
+    assert line["accepted"]
+    assert of_a_file.exit_code == 2
+    assert "not those below devices/" in of_a_file.stderr
 
 
 @pytest.mark.parametrize("option", ["--json", "--jsonl"])
