@@ -20,6 +20,10 @@ from ilyama_resources.embedded.broker_server import EmbeddedBroker
 from ilyama_resources.embedded.ports import free_port
 from ilyama_resources.mqtt.subscriber import MqttSubscriber
 from ilyama_resources.settings import REPOSITORY, Settings
+from ilyama_service.simulator.expectations import Expectations
+from ilyama_service.simulator.record import find_record
+from ilyama_service.simulator.reports import Report
+from ilyama_service.simulator.verification import Verification
 from tests.platform import Platform
 from tests.waiting import eventually
 
@@ -62,16 +66,28 @@ class Simulation:
             report = session.land_for(60, until=lambda report: report.messages >= messages)
         assert report.messages >= messages
 
-    def verify(self, *words: str, **variables: str) -> tuple[int, dict[str, Any]]:
-        done = self.platform.try_ilyama(
-            "simulate", "--verify", "--wait", "0", "--json", *words, **variables
-        )
+    def drain(self) -> None:
+        with self.platform.intake() as intake, intake.alone():
+            while intake.drain() is not None:
+                pass
+
+    def verify(self) -> tuple[int, dict[str, Any]]:
+        """By the command line."""
+        done = self.platform.try_ilyama("simulate", "--verify", "--wait", "0", "--json")
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout)
 
+    def report(self, run: str, *, warehouse: Path | None = None) -> Report:
+        """In this process."""
+        expected = Expectations.read(find_record(self.settings, run))
+        tables = warehouse or self.settings.warehouse
+        return Verification(expected, tables, self.platform.gateway).compare()
+
+    def runs(self) -> list[str]:
+        return sorted(path.stem for path in (self.settings.home / "simulator").glob("*.jsonl"))
+
     def record_lines(self) -> int:
-        [record] = (self.settings.home / "simulator").glob("*.jsonl")
-        return len(record.read_bytes().splitlines())
+        return len(find_record(self.settings, None).read_bytes().splitlines())
 
 
 @pytest.fixture
@@ -101,9 +117,9 @@ def test_a_run_is_found_whole_and_every_tampering_is_noticed(
         copied = tmp_path / tamper.__name__
         shutil.copytree(simulation.settings.warehouse, copied)
         tamper(copied)
-        code, found = simulation.verify(ILYAMA_WAREHOUSE=str(copied))
-        assert code == 1, where
-        assert found[where[0]][where[1]] > 0, found
+        found = simulation.report(summary["run"], warehouse=copied)
+        assert not found.is_clean
+        assert getattr(getattr(found, where[0]), where[1]) > 0, found
 
 
 def _lose_a_row(warehouse: Path) -> None:
@@ -129,38 +145,30 @@ TAMPERINGS = {
 }
 
 
-def test_a_seeded_run_that_is_repeated_is_a_redelivery(simulation: Simulation) -> None:
-    first = simulation.run("--messages", "120", "--seed", "5")
-    again = simulation.run("--messages", "120", "--seed", "5")
-    simulation.land(240)
-    simulation.platform.drain()
-    for run in (first["run"], again["run"]):
-        code, report = simulation.verify(run)
-        assert code == 0, report
+def test_runs_of_the_same_devices_do_not_collide_and_the_same_seed_is_a_redelivery(
+    simulation: Simulation,
+) -> None:
+    runs = [
+        simulation.run("--messages", "120", *seed)["run"]
+        for seed in ((), ("--seed", "5"), ("--seed", "5"), ())
+    ]
+    simulation.land(480)
+    simulation.drain()
+    reports = [simulation.report(run) for run in runs]
+    assert [report.is_clean for report in reports] == [True] * 4
+    assert [report.values.compared > 0 for report in reports] == [False, False, False, True]
     lines = simulation.platform.rows("batch_ledger")
-    assert len(lines) == 240
-    assert sum(line["rows_new"] for line in lines) == report["rows"]["visible"]
-
-
-def test_a_second_run_of_the_same_devices_does_not_collide(simulation: Simulation) -> None:
-    first = simulation.run("--messages", "120")
-    second = simulation.run("--messages", "120")
-    simulation.land(240)
-    simulation.platform.drain()
-    code, newest = simulation.verify()
-    assert (code, newest["run"]) == (0, second["run"])
-    assert newest["values"]["compared"] > 0
-    code, older = simulation.verify(first["run"])
-    assert code == 0
-    assert (older["values"]["compared"], older["values"]["undecided"] > 0) == (0, True)
+    assert len(lines) == 480
+    visible = [report.rows.visible for report in reports]
+    assert visible[1] == visible[2]
+    assert sum(line["rows_new"] for line in lines) == sum(visible) - visible[2]
 
 
 def test_nothing_is_lost_when_the_broker_is_killed(
     simulation: Simulation, broker: EmbeddedBroker
 ) -> None:
     running = simulation.start("--messages", "1500")
-    directory = simulation.settings.home / "simulator"
-    assert eventually(lambda: directory.exists() and simulation.record_lines() > 300)
+    assert eventually(lambda: bool(simulation.runs()) and simulation.record_lines() > 300)
     endpoint = broker.endpoint()
     assert endpoint is not None
     subprocess.run(["kill", "-9", str(endpoint.pid)], check=True)
@@ -172,36 +180,42 @@ def test_nothing_is_lost_when_the_broker_is_killed(
     assert summary["lost_connections"] > 0
     assert (summary["published"], summary["unacknowledged"]) == (1500, 0)
     simulation.land(1500)
-    simulation.platform.drain()
-    code, report = simulation.verify()
-    assert code == 0, report
+    simulation.drain()
+    report = simulation.report(summary["run"])
+    assert report.is_clean, report
+    assert report.messages.visible == 1500
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_run_that_is_stopped_leaves_a_record_that_holds(
-    simulation: Simulation, number: signal.Signals
-) -> None:
-    running = simulation.start("--forever")
-    directory = simulation.settings.home / "simulator"
-    assert eventually(lambda: directory.exists() and simulation.record_lines() > 100)
+def test_runs_that_are_stopped_leave_records_that_hold(simulation: Simulation) -> None:
+    killed = _stopped(simulation, signal.SIGKILL, slug="killed")
+    ended = _stopped(simulation, signal.SIGTERM, slug="ended")
+    assert ended.returncode == 0
+    told = json.loads(ended.stdout)
+    reports = [simulation.report(run) for run in simulation.runs()]
+    assert told["acknowledged"] == reports[-1].messages.acknowledged > 50
+    assert killed.stdout == ""
+    assert [report.is_clean for report in reports] == [False, False]
+    simulation.land(sum(report.messages.acknowledged for report in reports))
+    simulation.drain()
+    assert [simulation.report(run).is_clean for run in simulation.runs()] == [True, True]
+
+
+def _stopped(
+    simulation: Simulation, number: signal.Signals, *, slug: str
+) -> subprocess.CompletedProcess[str]:
+    before = len(simulation.runs())
+    running = simulation.start("--forever", "--slug", slug)
+    assert eventually(lambda: len(simulation.runs()) > before and simulation.record_lines() > 100)
     running.send_signal(number)
     told, _ = running.communicate(timeout=60)
-    code, report = simulation.verify()
-    assert code == 1
-    if number is not signal.SIGKILL:
-        assert running.returncode == 0
-        assert json.loads(told)["acknowledged"] == report["messages"]["acknowledged"]
-    simulation.land(report["messages"]["acknowledged"])
-    simulation.platform.drain()
-    code, report = simulation.verify()
-    assert code == 0, report
+    return subprocess.CompletedProcess(running.args, running.returncode, told)
 
 
 def test_probes_tell_how_long_a_value_takes_to_be_served(simulation: Simulation) -> None:
     running = simulation.start("--messages", "60", "--probe", "--rate", "60", "--wait", "120")
     began = time.monotonic()
     simulation.land(60)
-    simulation.platform.drain()
+    simulation.drain()
     told, _ = running.communicate(timeout=120)
     latency = json.loads(told)["latency"]
     assert latency["served"] == latency["probes"] > 0
