@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ilyama_resources.embedded.broker_server import EmbeddedBroker
+from ilyama_resources.embedded.ports import free_port
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
 from ilyama_resources.settings import PREFIX, Settings
@@ -28,12 +30,18 @@ def platform_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def platform_settings(platform_home: Path) -> Settings:
-    return Settings(home=platform_home)
+    return Settings(home=platform_home, broker_port=free_port())
 
 
 @pytest.fixture(scope="session")
 def postgres_url(platform_settings: Settings) -> Iterator[str]:
     with EmbeddedPostgres(platform_settings).in_use() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def broker_url(platform_settings: Settings) -> Iterator[str]:
+    with EmbeddedBroker(platform_settings).in_use() as url:
         yield url
 
 

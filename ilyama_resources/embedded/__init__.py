@@ -1,4 +1,4 @@
-"""Postgres and Spark as child processes: started by their first user, stopped after their last.
+"""Servers as child processes: started by their first user, stopped after their last.
 
 A user holds a *shared* lock on the part's `.users` file for as long as it uses the server. Whoever
 finds no server running spawns a *keeper*: a detached process that starts the server and then waits

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ _LOGGING: Final = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
     "-Dorg.slf4j.simpleLogger.showThreadName=false",
+    # A stack trace for each packet that is refused: a flood, and on a full disk of all places.
+    "-Dorg.slf4j.simpleLogger.log.org.apache.activemq.artemis.core.protocol.mqtt=off",
 )
 
 
@@ -68,6 +71,10 @@ class EmbeddedBroker(EmbeddedServer):
             process.kill()
             raise EmbeddedServerError("The broker ended, or did not listen in time.")
         return process, Endpoint(url=self._url(port), port=port, pid=process.pid)
+
+    def has_room(self) -> bool:
+        """Whether the disk has the room without which the broker takes no more messages."""
+        return shutil.disk_usage(self._directory).free >= self.settings.broker_min_disk_free
 
     def _require_classes(self) -> None:
         for part in ("broker", "broker-classes"):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from paho.mqtt.client import MQTTMessage
+
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import day_number
 
@@ -53,3 +55,28 @@ def one_day_each(messages: Sequence[Message]) -> Iterator[list[Message]]:
     """The messages in their order, cut wherever the UTC day changes."""
     for _, same_day in groupby(messages, key=lambda message: day_number(message.landed_at)):
         yield list(same_day)
+
+
+def landed_message(message: MQTTMessage, landed_at: int) -> Message:
+    """A message of the broker in the words of a segment."""
+    return Message(
+        segment_id="",
+        position=0,
+        topic=_topic(message),
+        payload=bytes(message.payload),
+        landed_at=landed_at,
+        qos=message.qos,
+        user_properties=_user_properties(message),
+    )
+
+
+def _topic(message: MQTTMessage) -> str:
+    try:
+        return message.topic
+    except UnicodeDecodeError:
+        return "\N{REPLACEMENT CHARACTER}"
+
+
+def _user_properties(message: MQTTMessage) -> dict[str, str]:
+    pairs: Sequence[tuple[str, str]] = getattr(message.properties, "UserProperty", ())
+    return dict(pairs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
@@ -31,7 +31,7 @@ from ilyama_resources.mqtt.events import log_event
 MOST_IN_FLIGHT: Final = 200
 # Topic, user properties and header of a packet beside its payload, generously.
 _PACKET_OVERHEAD: Final = 64 * 1024
-_LOOK_AGAIN_S: Final = 0.5
+_LOOK_AGAIN_S: Final = 0.2
 
 Listener = Callable[[str, bytes], None]
 """Takes the topic and the payload of a message that came."""
@@ -79,14 +79,14 @@ class MqttClient:
         self._persistent = persistent
         self._room = threading.BoundedSemaphore(most_in_flight)
         self._pending: dict[int, _Pending | _Acknowledged] = {}
-        self._listeners: dict[str, Listener] = {}
+        self._topics: list[str] = []
         self._backoff = Backoff()
         self._connected = threading.Event()
         self._answer: ReasonCode | None = None
         self._stopped = False
         self._paho_thread: int | None = None
         self._max_payload: int | None = None
-        self._client = self._make_client(most_in_flight)
+        self._client = self._make_client()
 
     def start(self) -> None:
         """Begin to connect, and to reconnect whenever that is needed; returns at once."""
@@ -107,10 +107,12 @@ class MqttClient:
         Raises:
             BrokerUnavailable: it was not there in time, or the broker refuses.
         """
-        if self._connected.wait(within_s):
-            return
-        if self._answer is not None and self._answer.is_failure:
-            raise BrokerRefused(f"The broker {self._address} refuses: {self._answer}.")
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            if self._connected.wait(_LOOK_AGAIN_S):
+                return
+            if self._answer is not None and self._answer.is_failure:
+                raise BrokerRefused(f"The broker {self._address} refuses: {self._answer}.")
         raise BrokerUnavailable(f"The broker {self._address} is not there.")
 
     @property
@@ -119,11 +121,12 @@ class MqttClient:
         return self._connected.is_set()
 
     def listen(self, topic_filter: str, listener: Listener) -> None:
-        """Call `listener` for messages of a topic, from paho's thread; an error in it is logged."""
-        self._listeners[topic_filter] = listener
+        """Call `listener` for messages of a topic, from paho's thread; an error in it is logged.
+
+        To be called before `start`: a client counts as connected when it hears everything.
+        """
+        self._topics.append(topic_filter)
         self._client.message_callback_add(topic_filter, self._received_by(listener))
-        if self.is_connected:
-            self._subscribe([topic_filter])
 
     def publish(
         self, topic: str, payload: bytes, properties: Mapping[str, str] | None = None
@@ -136,11 +139,13 @@ class MqttClient:
         if self._max_payload is not None and len(payload) > self._max_payload:
             raise PublishRefused(f"{len(payload)} bytes are more than the broker takes.")
         pending = _Pending(Future(), time.monotonic(), self._take_room())
-        info = self._client.publish(topic, payload, qos=1, properties=_user_properties(properties))
-        if info.rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
-            raise PublishRefused("A message of long ago is still not acknowledged.")
+        try:
+            number = self._send(topic, payload, properties)
+        except (ValueError, PublishRefused):
+            self._give_room_back(pending)
+            raise
         self.counters.published += 1
-        self._expect_acknowledgement(info.mid, pending)
+        self._expect_acknowledgement(number, pending)
         return pending.ticket
 
     def unacknowledged(self, older_than_s: float = 0) -> int:
@@ -177,6 +182,13 @@ class MqttClient:
         """Stop."""
         self.stop()
 
+    def _send(self, topic: str, payload: bytes, properties: Mapping[str, str] | None) -> int:
+        user_properties = _user_properties(properties)
+        info = self._client.publish(topic, payload, qos=1, properties=user_properties)
+        if info.rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
+            raise PublishRefused("A message of long ago is still not acknowledged.")
+        return info.mid
+
     def _take_room(self) -> bool:
         if threading.get_ident() == self._paho_thread:
             # A listener that waited here would keep the acknowledgements from being read.
@@ -185,6 +197,10 @@ class MqttClient:
             if self._stopped:
                 raise PublishRefused("The client has been stopped.")
         return True
+
+    def _give_room_back(self, pending: _Pending) -> None:
+        if pending.takes_room:
+            self._room.release()
 
     def _expect_acknowledgement(self, number: int, pending: _Pending) -> None:
         # It may have come before we could look: whoever is second finishes.
@@ -199,8 +215,7 @@ class MqttClient:
 
     def _finish(self, number: int, pending: _Pending, reason: ReasonCode) -> None:
         del self._pending[number]
-        if pending.takes_room:
-            self._room.release()
+        self._give_room_back(pending)
         ticket = pending.ticket
         if not ticket.set_running_or_notify_cancel():
             return
@@ -209,6 +224,7 @@ class MqttClient:
             ticket.set_exception(PublishRefused(f"The broker refused a message: {reason}."))
         else:
             self.counters.acknowledged += 1
+            self._backoff.reset()
             ticket.set_result(None)
 
     def _connection_made(
@@ -222,12 +238,32 @@ class MqttClient:
         largest = getattr(properties, "MaximumPacketSize", None)
         self._max_payload = None if largest is None else largest - _PACKET_OVERHEAD
         self.counters.connects += 1
-        self.counters.published_again += self.unacknowledged()
-        self._backoff.reset()
+        self._note_messages_sent_again()
         log_event("connected", client_id=self._client_id, broker=self._address)
-        if self._listeners:
-            self._subscribe(list(self._listeners))
-        self._connected.set()
+        if self._topics:
+            options = SubscribeOptions(qos=1)
+            self._client.subscribe([(topic, options) for topic in self._topics])
+        else:
+            self._connected.set()
+
+    def _subscribed(
+        self, _: Client, __: Any, ___: int, reasons: list[ReasonCode], ____: Any
+    ) -> None:
+        refusals = [reason for reason in reasons if reason.is_failure]
+        if refusals:
+            self._answer = refusals[0]
+            log_event(
+                "refused", level=logging.WARNING, client_id=self._client_id, reason=refusals[0]
+            )
+        else:
+            self._connected.set()
+
+    def _note_messages_sent_again(self) -> None:
+        again = self.unacknowledged()
+        self.counters.published_again += again
+        if not again:
+            # Else the first acknowledgement does it: a broker may take us and not our messages.
+            self._backoff.reset()
 
     def _connection_lost(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         self._connected.clear()
@@ -243,10 +279,6 @@ class MqttClient:
         delay: Any = self._backoff.next_delay()
         self._client.reconnect_delay_set(delay, delay)
 
-    def _subscribe(self, filters: Sequence[str]) -> None:
-        options = SubscribeOptions(qos=1)
-        self._client.subscribe([(topic, options) for topic in filters])
-
     def _received_by(self, listener: Listener) -> Callable[[Client, Any, MQTTMessage], None]:
         def receive(_: Client, __: Any, message: MQTTMessage) -> None:
             self.counters.received += 1
@@ -258,16 +290,18 @@ class MqttClient:
 
         return receive
 
-    def _make_client(self, most_in_flight: int) -> Client:
+    def _make_client(self) -> Client:
         client = Client(CallbackAPIVersion.VERSION2, client_id=self._client_id, protocol=MQTTv5)
         client.username_pw_set(self._address.username, self._address.password)
         if self._address.tls is not None:
             client.tls_set_context(self._address.tls)
-        client.max_inflight_messages_set(most_in_flight)
+        # The bound is ours: paho's own lets a message overtake one that waits behind it.
+        client.max_inflight_messages_set(0)
         client.suppress_exceptions = True
         client.on_connect = self._connection_made
         client.on_disconnect = self._connection_lost
         client.on_connect_fail = self._connection_failed
+        client.on_subscribe = self._subscribed
         client.on_publish = self._published
         return client
 

@@ -64,6 +64,9 @@ def test_every_spelling_of_a_postgres_address_is_understood(scheme: str) -> None
         ("SPARK_REMOTE", "spark://h", "a Spark Connect address looks like sc://"),
         ("SPARK_DRIVER_MEMORY", "1", "a memory size looks like 512m or 2g"),
         ("SPARK_CORES", "0", "greater than 0"),
+        ("BROKER_URL", "tcp://h:1883", "a broker's address looks like mqtts://"),
+        ("BROKER_PORT", "70000", "less than or equal to 65535"),
+        ("INGEST_CLIENT_ID", "a/b", "match pattern"),
         ("DRAIN_MAX_BYTES", "64 MiB", "valid integer"),
         ("AUTO_REGISTER", "perhaps", "valid boolean"),
     ],
@@ -79,6 +82,8 @@ def test_a_wrong_value_gives_one_sentence_that_names_its_variable(
 
 def test_a_password_never_shows() -> None:
     assert "secret" not in repr(Settings(postgres_url="postgresql://u:secret@db/x"))
+    assert "secret" not in repr(Settings(broker_url="mqtt://u:secret@broker"))
+    assert "secret" not in repr(Settings(mqtt_key_content_b64="secret"))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,14 @@
 import pytest
+from paho.mqtt.client import topic_matches_sub
 
-from ilyama_protocol.topics import MessageKind, kind_of, parse_topic
+from ilyama_protocol.topics import (
+    DEVICE_PATHS,
+    INBOUND_FILTERS,
+    SYNC_PATHS,
+    MessageKind,
+    kind_of,
+    parse_topic,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +65,24 @@ def test_a_topic_says_who_sends_what(
 )
 def test_what_is_below_no_root_has_no_kind(path: str) -> None:
     assert kind_of(path) is None
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        *(f"acme/dev/{path}" for path in SYNC_PATHS),
+        *(f"/dev/{path}" for path in SYNC_PATHS),
+        *(f"devices/dev/{path}" for path in sorted(DEVICE_PATHS)),
+    ],
+)
+def test_the_platform_subscribes_to_everything_that_a_device_may_send(topic: str) -> None:
+    assert parse_topic(topic).kind is not None
+    assert sum(topic_matches_sub(wanted, topic) for wanted in INBOUND_FILTERS) == 1
+
+
+@pytest.mark.parametrize(
+    "topic",
+    ["acme/dev/sync/ingest/control", "devices/dev/config/network", "acme/dev/sync/rows", "cdc/x/y"],
+)
+def test_the_platform_does_not_subscribe_to_what_it_sends_itself(topic: str) -> None:
+    assert not any(topic_matches_sub(wanted, topic) for wanted in INBOUND_FILTERS)

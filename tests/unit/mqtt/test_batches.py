@@ -1,0 +1,67 @@
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from ilyama_protocol.intake.outcomes import Message
+from ilyama_protocol.moments import MICROSECONDS_PER_DAY, day_of
+from ilyama_resources.mqtt.batches import Batch, BatchLimits, one_day_each
+
+LIMITS = BatchLimits(wait_s=0.2, max_bytes=1000, max_messages=10)
+NO_CONNECTION = cast(Any, None)
+
+
+def message(landed_at: int = 0, *, size: int = 10) -> Message:
+    return Message("", 0, "a/b/sync/rows/batch", b"." * size, landed_at)
+
+
+def batch_of(messages: int, *, size: int) -> Batch:
+    batch = Batch(NO_CONNECTION, started_at=100.0)
+    for number in range(messages):
+        batch.add(message(size=size), number)
+    return batch
+
+
+@pytest.mark.parametrize(
+    ("messages", "size", "now", "due_in"),
+    [
+        pytest.param(1, 10, 100.0, 0.2, id="young-and-small"),
+        pytest.param(1, 10, 100.15, 0.05, id="older"),
+        pytest.param(1, 10, 100.2, 0.0, id="old-enough"),
+        pytest.param(1, 10, 160.0, 0.0, id="overdue"),
+        pytest.param(2, 500, 100.0, 0.0, id="as-large-as-allowed"),
+        pytest.param(2, 499, 100.0, 0.2, id="not-quite-as-large"),
+        pytest.param(10, 1, 100.0, 0.0, id="as-many-as-allowed"),
+        pytest.param(9, 1, 100.0, 0.2, id="not-quite-as-many"),
+    ],
+)
+def test_a_batch_is_due_by_age_size_or_number(
+    messages: int, size: int, now: float, due_in: float
+) -> None:
+    assert batch_of(messages, size=size).due_in(LIMITS, now) == pytest.approx(due_in)
+
+
+def test_a_message_without_a_number_is_not_acknowledged() -> None:
+    batch = Batch(NO_CONNECTION, started_at=0.0)
+    batch.add(message(), 7)
+    batch.add(message(), None)
+    assert (len(batch.messages), batch.to_acknowledge) == (2, [7])
+
+
+def moments_of(groups: Iterator[list[Message]]) -> list[list[int]]:
+    return [[message.landed_at for message in group] for group in groups]
+
+
+def test_midnight_cuts_a_batch() -> None:
+    midnight = 20_000 * MICROSECONDS_PER_DAY
+    moments = [midnight - 2, midnight - 1, midnight, midnight + 1]
+    groups = moments_of(one_day_each([message(moment) for moment in moments]))
+    assert groups == [moments[:2], moments[2:]]
+    assert day_of(groups[0][-1]) != day_of(groups[1][0])
+
+
+def test_a_clock_set_back_over_midnight_keeps_the_order() -> None:
+    midnight = 20_000 * MICROSECONDS_PER_DAY
+    moments = [midnight, midnight - 1, midnight + 1]
+    groups = moments_of(one_day_each([message(moment) for moment in moments]))
+    assert groups == [[midnight], [midnight - 1], [midnight + 1]]
