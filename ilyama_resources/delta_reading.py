@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from ilyama_resources.data_files import PARTITION
 
 _BATCH_ROWS = 64 * 1024
-_READ_AHEAD = 2
 
 
 def table_version(root: Path, table: str) -> int | None:
@@ -32,18 +32,31 @@ def rows_of_devices(
     since: date | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Some columns of the rows of some devices, in portions; nothing while there is no table."""
+    wanted = pa.array(list(device_ids), pa.string())
+    for path in _files(root / table, since):
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+                plain = _plain(batch)
+                yield plain.filter(pc.is_in(plain["device_id"], value_set=wanted))
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same with plain strings: writers use dictionaries, views and large ones as they like."""
+    texts = {pa.large_string(), pa.string_view()}
+    columns = [
+        column.cast(pa.string())
+        if pa.types.is_dictionary(column.type) or column.type in texts
+        else column
+        for column in batch.columns
+    ]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def _files(location: Path, since: date | None) -> list[str]:
     try:
-        dataset = DeltaTable(root / table).to_pyarrow_dataset()
+        actions = pa.table(DeltaTable(location).get_add_actions(flatten=True))
     except TableNotFoundError:
-        return
-    wanted = pc.field("device_id").isin(list(device_ids))
-    if since is not None:
-        wanted &= pc.field(PARTITION) >= pc.scalar(since)
-    scanner = dataset.scanner(
-        columns=list(columns),
-        filter=wanted,
-        batch_size=_BATCH_ROWS,
-        batch_readahead=_READ_AHEAD,
-        fragment_readahead=_READ_AHEAD,
-    )
-    yield from scanner.to_batches()
+        return []
+    days = actions[f"partition.{PARTITION}"].to_pylist()
+    paths = zip(actions["path"].to_pylist(), days, strict=True)
+    return [str(location / path) for path, day in paths if since is None or day >= since]

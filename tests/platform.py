@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +58,7 @@ class Platform:
         """Run the command line, whatever comes of it."""
         return subprocess.run(
             [sys.executable, "-m", "ilyama_service.cli", *words],
-            env=self._environment(variables),
+            env=self.environment(**variables),
             cwd=REPOSITORY,
             capture_output=True,
             text=True,
@@ -98,9 +98,10 @@ class Platform:
         assert_warehouse_equals_oracle(self.settings.warehouse, expected)
         assert self.rows("staged_rows") == []
 
-    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, **variables: str) -> dict[str, str]:
+        """The variables of a process that works on this platform."""
         own = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-        return own | self.settings.environment() | dict(variables)
+        return own | self.settings.environment() | variables
 
 
 @contextmanager

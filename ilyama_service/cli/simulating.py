@@ -135,7 +135,8 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 @contextmanager
 def _progress(messages: int | None) -> Iterator[Callable[[int], None]]:
     columns = (TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=errors, transient=True) as progress:
+    endless = messages is None
+    with Progress(*columns, console=errors, transient=True, disable=endless) as progress:
         task = progress.add_task("publish", total=messages)
         yield lambda published: progress.update(task, completed=published)
 

@@ -3,6 +3,7 @@
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 from zlib import crc32
@@ -20,7 +21,7 @@ from ilyama_service.simulator.source_tables import (
     SourceTable,
 )
 
-_REMEMBERED: Final = 8
+_REMEMBERED: Final = 4
 _DECLARES_AGAIN: Final = 0.02
 _WEIGHTS: Final = {
     Behaviour.REDELIVERY: 30,
@@ -83,8 +84,9 @@ class SimulatedDevice:
         whole = self._sound_one(at_least=2)
         if whole is None:
             return []
-        cut = self._chance.randrange(1, len(whole.changes))
-        parts = (whole.changes[:cut], whole.changes[cut:])
+        changes = whole.changes
+        cut = self._chance.randrange(1, len(changes))
+        parts = (changes[:cut], changes[cut:])
         return [self._again(Behaviour.SPLIT, whole, part) for part in parts]
 
     def _reorder(self) -> list[Draft]:
@@ -126,7 +128,7 @@ class SimulatedDevice:
 
     def _sound_one(self, *, at_least: int) -> Draft | None:
         sound = [draft for draft in self._recent if draft.code is None]
-        fitting = [draft for draft in sound if len(draft.changes) >= at_least]
+        fitting = [draft for draft in sound if len(draft.rows) >= at_least]
         return self._chance.choice(fitting) if fitting else None
 
     def _again(self, behaviour: Behaviour, origin: Draft, changes: list[Change]) -> Draft:
@@ -156,7 +158,6 @@ class SimulatedDevice:
             payload=self._padded(document),
             source_table=table,
             journal_epoch=document["journal_epoch"],
-            changes=changes,
             rows=[_sent_row(change) for change in changes],
         )
 
@@ -175,13 +176,15 @@ class SimulatedDevice:
 
 
 def _sent_row(change: Change) -> SentRow:
-    pk = msgspec.Raw(orjson.dumps(change["pk"]))
-    return SentRow(change["commit_seq"], change["op"], pk, row_checksum(change["row"]))
+    [(column, key)] = change["pk"].items()
+    row = change["row"]
+    checksum = 0 if row is None else crc32(orjson.dumps(row))
+    return SentRow(change["commit_seq"], change["op"], _pk_text(column, key), checksum)
 
 
-def row_checksum(row: Row | None) -> int:
-    """A checksum of a row's text as the device spells it; 0 for none."""
-    return 0 if row is None else crc32(orjson.dumps(row))
+@lru_cache(maxsize=1024)
+def _pk_text(column: str, key: int | str) -> msgspec.Raw:
+    return msgspec.Raw(orjson.dumps({column: key}))
 
 
 def _other(row: Row) -> Row:

@@ -1,5 +1,6 @@
 """What a run came to."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -80,4 +81,4 @@ def latency_of(seconds: Sequence[float], *, probes: int) -> Latency:
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
     """The value that this share of the values does not exceed."""
-    return ordered[max(0, -(-int(len(ordered) * share * 1000) // 1000) - 1)]
+    return ordered[math.ceil(len(ordered) * share) - 1]

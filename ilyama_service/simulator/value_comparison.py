@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.identifiers import instance_of, key_of
 from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.current_values import CurrentValueRecord, Lineage
 from ilyama_service.simulator.expectations import NewestRow
 from ilyama_service.simulator.reports import EXAMPLES, ValueFindings
 
@@ -20,17 +21,42 @@ ValueName = tuple[str, str, str]
 Value = float | str | None
 
 
+class ServedValues(NamedTuple):
+    """What is served of some devices, and their lineages that are not."""
+
+    values: Mapping[ValueName, Value]
+    unserved: Collection[Lineage]
+
+
+LookUp = Callable[[Collection[str]], ServedValues]
+"""Takes device ids."""
+
+
+def served_by(gateway: Gateway) -> LookUp:
+    """Look values up in Postgres."""
+
+    def look_up(device_ids: Collection[str]) -> ServedValues:
+        with gateway.transaction() as tx:
+            values = {
+                (value.owner_id, value.key, value.instance): _served(value)
+                for value in tx.current_values.of_owners(device_ids)
+            }
+            return ServedValues(values, tx.current_values.unserved_of(device_ids))
+
+    return look_up
+
+
 class ValueComparison:
     """Looks at the values of some devices at a time."""
 
-    def __init__(self, gateway: Gateway, texts: Mapping[int, str]) -> None:
-        self._gateway = gateway
+    def __init__(self, look_up: LookUp, texts: Mapping[int, str]) -> None:
+        self._look_up = look_up
         self._texts = texts
         self._findings = ValueFindings()
         self._examples: list[str] = []
 
     def compare(
-        self, newest: Sequence[NewestRow], *, left_out: set[str]
+        self, newest: Sequence[NewestRow], *, left_out: Collection[str]
     ) -> tuple[ValueFindings, list[str]]:
         """Compare the values of all but the devices that are left out."""
         by_device: dict[str, list[NewestRow]] = {}
@@ -46,17 +72,12 @@ class ValueComparison:
         return self._findings, self._examples[:EXAMPLES]
 
     def _compare_devices(self, rows: Mapping[str, Sequence[NewestRow]]) -> None:
-        with self._gateway.transaction() as tx:
-            served = {
-                (value.owner_id, value.key, value.instance): _served(value)
-                for value in tx.current_values.of_owners(rows)
-            }
-            unserved = tx.current_values.unserved_of(rows)
+        served = self._look_up(list(rows))
         for row in (row for of_device in rows.values() for row in of_device):
-            if (row.device_id, row.source_table) in unserved:
+            if (row.device_id, row.source_table) in served.unserved:
                 self._findings.undecided += 1
             else:
-                self._compare_row(row, served)
+                self._compare_row(row, served.values)
 
     def _compare_row(self, row: NewestRow, served: Mapping[ValueName, Value]) -> None:
         for name, value in self._expected(row):
@@ -84,6 +105,5 @@ def _typed(value: Any) -> Value:
     return value if value is None or isinstance(value, str) else canonical_json(value)
 
 
-def _served(record: Any) -> Value:
-    value: Value = record.value_double if record.kind == "metric" else record.value_text
-    return value
+def _served(record: CurrentValueRecord) -> Value:
+    return record.value_double if record.kind == "metric" else record.value_text

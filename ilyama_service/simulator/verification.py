@@ -15,7 +15,7 @@ from ilyama_service.simulator.expectations import Expectations
 from ilyama_service.simulator.message_comparison import LEDGER_COLUMNS, compare_messages
 from ilyama_service.simulator.reports import Report
 from ilyama_service.simulator.row_comparison import ROW_COLUMNS, StoredRows, compare_rows
-from ilyama_service.simulator.value_comparison import ValueComparison
+from ilyama_service.simulator.value_comparison import ValueComparison, served_by
 
 _LEDGER: Final = "batch_ledger"
 _ROWS: Final = "row_changes"
@@ -48,7 +48,7 @@ class Verification:
         stored = StoredRows(expected, wanted=wanted)
         stored.scan(self._batches(_ROWS, ROW_COLUMNS))
         rows, misplaced = compare_rows(expected, stored)
-        values, wrong = ValueComparison(self._gateway, stored.texts).compare(
+        values, wrong = ValueComparison(served_by(self._gateway), stored.texts).compare(
             newest, left_out=stored.shared_devices
         )
         values.undecided += expected.undecided_pks
