@@ -9,9 +9,12 @@ _EVERY_NIGHT = "17 3 * * *"
 
 
 def after_new_drains() -> AutomationCondition[Any]:
-    """When intake has new drains and its blocking checks hold."""
+    """When intake has new drains and its blocking checks hold.
+
+    What a drain wrote is remembered until it is derived, since its checks are told after it.
+    """
     return (
-        AutomationCondition.any_deps_updated()
+        AutomationCondition.any_deps_updated().since_last_handled()
         & AutomationCondition.all_deps_blocking_checks_passed()
         & ~AutomationCondition.in_progress()
     )

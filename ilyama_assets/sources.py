@@ -8,13 +8,17 @@ from ilyama_assets.catalog import OWNERS
 
 ROW_TOPIC = AssetKey(["mqtt", "sync_rows_batch"])
 OTHER_TOPICS = AssetKey(["mqtt", "other_inbound_topics"])
+HTTP_INGEST = AssetKey(["cloudevents", "http_ingest"])
 IMPORTS = AssetKey(["cloudevents", "imports"])
 DEVICE_REGISTRY = AssetKey(["postgres", "device"])
 
 SOURCES = [
     AssetSpec(
         ROW_TOPIC,
-        description="Row batches that devices publish on `{slug}/{device}/sync/rows/batch`.",
+        description=(
+            "Row batches that devices publish over MQTT on `{slug}/{device}/sync/rows/batch`; "
+            "the sensor `mqtt_ingest` lands them."
+        ),
         group_name="sources",
         kinds={"mqtt"},
         owners=OWNERS,
@@ -22,11 +26,19 @@ SOURCES = [
     AssetSpec(
         OTHER_TOPICS,
         description=(
-            "Telemetry, schema observations, acknowledgements and requests under "
-            "`{slug}/{device}/sync/`, and everything devices send under `devices/`."
+            "What devices publish over MQTT beside row batches: telemetry, schema observations, "
+            "acknowledgements and requests under `{slug}/{device}/sync/`, and everything under "
+            "`devices/`."
         ),
         group_name="sources",
         kinds={"mqtt"},
+        owners=OWNERS,
+    ),
+    AssetSpec(
+        HTTP_INGEST,
+        description="Messages that devices and gateways post as CloudEvents to `/v1/ingest`.",
+        group_name="sources",
+        kinds={"http", "json"},
         owners=OWNERS,
     ),
     AssetSpec(

@@ -38,7 +38,11 @@ def plan_events(
     return CheckPlan(events, str(evaluations[-1][0]) if evaluations else cursor)
 
 
-@sensor(minimum_interval_seconds=15, default_status=DefaultSensorStatus.RUNNING)
+@sensor(
+    minimum_interval_seconds=15,
+    default_status=DefaultSensorStatus.RUNNING,
+    description="Puts down an event and a log line for every check that does not hold.",
+)
 def failed_checks(context: SensorEvaluationContext, records: Records) -> SensorResult | SkipReason:
     """Write an event row and a log line for every check that does not hold."""
     plan = plan_events(_evaluations(context.instance, context.cursor), context.cursor)

@@ -44,7 +44,12 @@ class Cursor(msgspec.Struct):
     suspects: set[str] = set()
 
 
-@sensor(job=intake_job, minimum_interval_seconds=1, default_status=DefaultSensorStatus.RUNNING)
+@sensor(
+    job=intake_job,
+    minimum_interval_seconds=1,
+    default_status=DefaultSensorStatus.RUNNING,
+    description="Lands what devices publish, and asks for a run when something waits.",
+)
 def mqtt_ingest(
     context: SensorEvaluationContext, records: Records, lake: DeltaLake, broker: Broker
 ) -> SensorResult:

@@ -28,7 +28,11 @@ def runs_finished_before(instance: DagsterInstance, moment: datetime, *, limit: 
     return [record.dagster_run.run_id for record in records]
 
 
-@sensor(minimum_interval_seconds=600, default_status=DefaultSensorStatus.RUNNING)
+@sensor(
+    minimum_interval_seconds=600,
+    default_status=DefaultSensorStatus.RUNNING,
+    description="Removes finished runs, with their events, when they are old.",
+)
 def old_runs(context: SensorEvaluationContext) -> SkipReason:
     """Remove finished runs that are older than `ILYAMA_RUN_KEEP_DAYS`."""
     keep = timedelta(days=load_settings().run_keep_days)

@@ -22,6 +22,7 @@ from ilyama_assets.tables import (
 
 LEDGER_BALANCE = "ledger_balance"
 ONE_ROW_PER_KEY = "one_row_per_dedup_key"
+_WORDS = {"conflict": "in conflict"}
 _HELD = "Intake is held at this drain. `ilyama drains` shows it; nothing of it is visible yet."
 
 INTAKE_CHECKS = [
@@ -57,7 +58,7 @@ def intake_check_results(run: RunReport) -> Iterator[AssetCheckResult]:
         check=LEDGER_BALANCE,
         passed=run.received == run.accounted and not run.unbalanced,
         counts={"messages received": run.received, "messages accounted for": run.accounted}
-        | {f"rows {name}": count for name, count in run.rows.items()},
+        | {f"rows {_WORDS.get(name, name)}": count for name, count in run.rows.items()},
         sample=[{"place": place} for place in run.unbalanced],
         advice=_HELD,
     )

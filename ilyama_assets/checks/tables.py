@@ -42,7 +42,6 @@ def _rule_check(contract: TableContract, rule: str) -> AssetChecksDefinition:
     @asset_check(
         asset=contract.name,
         name=rule,
-        blocking=True,
         automation_condition=every_night(),
         description=f"Every row keeps the table's CHECK constraint `{rule}`.",
     )
@@ -79,7 +78,6 @@ def _rule_check(contract: TableContract, rule: str) -> AssetChecksDefinition:
 @asset_check(
     asset=ROW_CHANGES.name,
     name="one_row_per_dedup_key_in_table",
-    blocking=True,
     automation_condition=every_night(),
     description="Over the whole table, no two rows share a dedup key.",
 )
@@ -104,7 +102,6 @@ def one_row_per_dedup_key_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckR
 @asset_check(
     asset=BATCH_LEDGER.name,
     name="ledger_balance_in_table",
-    blocking=True,
     automation_condition=every_night(),
     description="Per segment, device and table, what was received is accounted for.",
 )

@@ -9,6 +9,7 @@ from dagster import AssetKey, Definitions, TableSchema
 
 from ilyama_assets.checks.intake import INTAKE_CHECKS
 from ilyama_assets.definitions import defs
+from ilyama_assets.jobs import JOBS
 from ilyama_assets.sources import SOURCE_KEYS
 from ilyama_assets.tables import DATAPOINT_RULES, INTAKE_TABLES, TABLES
 from ilyama_resources.data_files import TableContract
@@ -95,3 +96,10 @@ def test_current_values_wait_for_the_blocking_checks_of_what_they_come_from() ->
 
 def test_every_check_says_what_it_checks() -> None:
     assert all(GRAPH.get_check_spec(key).description for key in GRAPH.asset_check_keys)
+
+
+def test_every_sensor_and_every_job_says_what_it_does() -> None:
+    repository = defs.get_repository_def()
+
+    assert all(sensor.description for sensor in repository.sensor_defs)
+    assert all(repository.get_job(job.name).description for job in JOBS)

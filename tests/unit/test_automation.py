@@ -1,0 +1,90 @@
+"""When current values are derived without anybody asking."""
+
+from collections.abc import Iterator
+
+import pytest
+from dagster import (
+    AssetCheckEvaluation,
+    AssetKey,
+    AssetMaterialization,
+    DagsterInstance,
+    evaluate_automation_conditions,
+)
+from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
+
+from ilyama_assets.checks.intake import INTAKE_CHECKS
+from ilyama_assets.definitions import defs
+from ilyama_assets.partitions import ARRIVAL_DAYS
+from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
+
+DAY = "2026-05-01"
+SOURCES = (METRIC_DATAPOINT.name, STATE_DATAPOINT.name)
+
+
+@pytest.fixture
+def instance() -> Iterator[DagsterInstance]:
+    with DagsterInstance.ephemeral() as made:
+        made.add_dynamic_partitions(ARRIVAL_DAYS.name or "", [DAY])
+        yield made
+
+
+class Ticks:
+    """The ticks of the automation sensor, one after another."""
+
+    def __init__(self, instance: DagsterInstance) -> None:
+        self._instance = instance
+        self._cursor: AssetDaemonCursor | None = None
+        self.requested()
+
+    def requested(self) -> int:
+        """How many runs of current_value the next tick asks for."""
+        told = evaluate_automation_conditions(defs, self._instance, cursor=self._cursor)
+        self._cursor = told.cursor
+        return told.get_num_requested(AssetKey(CURRENT_VALUE.name))
+
+
+def write(instance: DagsterInstance) -> None:
+    """Tell Dagster that intake has written the datapoints."""
+    for table in SOURCES:
+        instance.report_runless_asset_event(AssetMaterialization(table, partition=DAY))
+
+
+def check(instance: DagsterInstance, *, holds: bool) -> None:
+    """Tell Dagster what the checks of a drain have found."""
+    for spec in INTAKE_CHECKS:
+        evaluation = AssetCheckEvaluation(
+            asset_key=spec.asset_key, check_name=spec.name, passed=holds, metadata={}
+        )
+        instance.report_runless_asset_event(evaluation)
+
+
+def test_current_values_are_derived_once_after_a_drain_whose_checks_hold(
+    instance: DagsterInstance,
+) -> None:
+    ticks = Ticks(instance)
+    write(instance)
+    check(instance, holds=True)
+    assert [ticks.requested(), ticks.requested()] == [1, 0]
+
+
+def test_current_values_are_derived_when_a_tick_falls_between_a_drain_and_its_checks(
+    instance: DagsterInstance,
+) -> None:
+    ticks = Ticks(instance)
+    write(instance)
+    assert ticks.requested() == 0
+    check(instance, holds=True)
+    assert ticks.requested() == 1
+
+
+def test_current_values_are_left_alone_when_nothing_was_drained(instance: DagsterInstance) -> None:
+    assert Ticks(instance).requested() == 0
+
+
+def test_current_values_are_left_alone_when_a_check_of_the_drain_fails(
+    instance: DagsterInstance,
+) -> None:
+    ticks = Ticks(instance)
+    write(instance)
+    check(instance, holds=False)
+    assert ticks.requested() == 0
