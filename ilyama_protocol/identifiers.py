@@ -69,7 +69,7 @@ def key_of(source_table: str, column: str | None) -> str:
 def instances_of(batch: PrimaryKeys) -> list[str]:
     """Return the datapoint instance of every row of a batch."""
     layouts = {*map(tuple, batch.pk)}
-    if len(layouts) != 1:
+    if len(layouts) != 1 or () in layouts:
         return [instance_of(pk) for pk in batch.pk]
     columns = [[pk[name] for pk in batch.pk] for name in sorted(layouts.pop())]
     return ["/".join(parts) for parts in zip(*map(_instance_parts, columns), strict=True)]

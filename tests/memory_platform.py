@@ -103,8 +103,9 @@ class MemoryPlatform:
             self.tables[name] += plain_rows(pa.table(table))
         if device_id is not None:
             self._states[device_id] = encode_state(engine.state)
-            for (key, instance), value in engine.current.items():
-                self._current[device_id, key, instance] = value
+            for key, of_key in engine.current.items():
+                for instance, value in of_key.items():
+                    self._current[device_id, key, instance] = value
 
     def _look_up(self, device_id: str | None, needs: Sequence[BatchNeed]) -> History:
         wanted = {need.payload_sha256 for need in needs}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -30,14 +30,15 @@ from ilyama_assets.tables import (
 )
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.intake import datapoints
-from ilyama_protocol.intake.datapoints import Points
+from ilyama_protocol.intake.datapoints import DatapointKind, Points
 from ilyama_protocol.intake.dedup import Conflict
+from ilyama_protocol.intake.known_keys import KnownKeys
 from ilyama_protocol.intake.outcomes import AcceptedRows, Arrival, LedgerLine, Origin, Outcomes
 from ilyama_protocol.moments import MICROSECONDS_PER_DAY
 from ilyama_protocol.rejections import VALIDATOR_VERSION
 from ilyama_resources.data_files import TableContract
 
-Counts = npt.NDArray[np.int64]
+Longs = npt.NDArray[np.int64]
 Columns = Mapping[str, Any]
 
 
@@ -125,20 +126,22 @@ class Encoder:
 
     def _row_changes(self, accepted: Sequence[AcceptedRows]) -> pa.Table:
         counts = np.array([len(rows.rows) for rows in accepted], np.int64)
+        keys = _Keys(accepted)
+        pks = _joined(keys.places(rows, rows.rows) for rows in accepted)
         received_at = _repeated_longs([rows.arrival.received_at for rows in accepted], counts)
         columns = {
             "device_id": repeated([rows.arrival.device_id for rows in accepted], counts),
             "source_table": repeated([rows.batch.source_table for rows in accepted], counts),
             "journal_epoch": repeated([rows.batch.journal_epoch for rows in accepted], counts),
             "schema_hash": repeated([rows.batch.schema_hash for rows in accepted], counts),
-            "source_pk_hash": _picked((rows.pk_hashes, rows.rows) for rows in accepted),
+            "source_pk_hash": keys.texts(pks, lambda known: known.hashes),
             "commit_seq": _picked((rows.batch.commit_seq, rows.rows) for rows in accepted),
             "op": _picked((rows.batch.op, rows.rows) for rows in accepted),
-            "pk": _picked((rows.batch.pk_text, rows.rows) for rows in accepted),
+            "pk": keys.texts(pks, lambda known: known.texts),
             "row": _picked((rows.batch.row_text, rows.rows) for rows in accepted),
-            "late": _late(accepted),
+            "late": _late((rows, rows.rows) for rows in accepted),
             "synthetic": np.zeros(len(received_at), np.bool_),
-            "row_index": list(chain.from_iterable(rows.rows for rows in accepted)),
+            "row_index": _joined(_indexes(rows.rows) for rows in accepted),
             "position": _repeated_longs(
                 [rows.arrival.message.position for rows in accepted], counts
             ),
@@ -148,31 +151,28 @@ class Encoder:
 
     def datapoints(self, accepted: Sequence[AcceptedRows]) -> dict[str, pa.Table]:
         """The datapoints of accepted rows, in the table of their kind or in quarantine."""
-        chosen: dict[str, list[tuple[AcceptedRows, Points, list[int]]]] = {
-            contract.name: [] for contract in (METRIC_DATAPOINT, STATE_DATAPOINT)
-        }
-        quarantined = []
-        for rows in accepted:
-            for points, series in zip(rows.points, rows.series, strict=True):
-                if points.quarantine_reason is not None:
-                    quarantined.append((rows, points, series))
-                else:
-                    chosen[f"{points.kind.value}_datapoint"].append((rows, points, series))
+        keys = _Keys(accepted)
+        chunks = [(rows, points) for rows in accepted for points in rows.points]
         return {
-            METRIC_DATAPOINT.name: self._points(METRIC_DATAPOINT, chosen[METRIC_DATAPOINT.name]),
-            STATE_DATAPOINT.name: self._points(STATE_DATAPOINT, chosen[STATE_DATAPOINT.name]),
-            QUARANTINED_DATAPOINTS.name: self._points(QUARANTINED_DATAPOINTS, quarantined),
+            contract.name: self._points(
+                contract, [c for c in chunks if _contract_of(c[1]) is contract], keys
+            )
+            for contract in (METRIC_DATAPOINT, STATE_DATAPOINT, QUARANTINED_DATAPOINTS)
         }
 
     def _points(
-        self, contract: TableContract, chunks: Sequence[tuple[AcceptedRows, Points, list[int]]]
+        self,
+        contract: TableContract,
+        chunks: Sequence[tuple[AcceptedRows, Points]],
+        keys: _Keys,
     ) -> pa.Table:
         rows = [chunk[0] for chunk in chunks]
         points = [chunk[1] for chunk in chunks]
         counts = np.array([len(p.rows) for p in points], np.int64)
         base = _repeated_longs([r.arrival.received_at for r in rows], counts)
-        ts = base + _longs(chain.from_iterable(p.rows for p in points))
-        series = np.fromiter(chain.from_iterable(c[2] for c in chunks), np.uint64, len(ts))
+        ts = base + _joined(_indexes(p.rows) for p in points)
+        series = _joined((_series(r, p) for r, p in chunks), np.uint64)
+        places = _joined(keys.places(r, p.rows) for r, p in chunks)
         owner = repeated([r.arrival.device_id for r in rows], counts)
         constant = {
             "owner_kind": datapoints.OWNER_KIND,
@@ -189,10 +189,10 @@ class Encoder:
             "owner_id": owner,
             "component_id": owner,
             "key": repeated([p.key for p in points], counts),
-            "instance": _instances(rows, points),
+            "instance": keys.texts(places, lambda known: known.instances),
             "value": list(chain.from_iterable(p.values for p in points)),
             "source_rule_version": np.full(len(ts), datapoints.SOURCE_RULE_VERSION, np.int64),
-            "late": _points_late(rows, points),
+            "late": _late((r, p.rows) for r, p in chunks),
             "revision": np.zeros(len(ts), np.int64),
             "kind": repeated([p.kind.value for p in points], counts),
             "reason": repeated([p.quarantine_reason for p in points], counts),
@@ -229,7 +229,7 @@ ROW_COUNTS = (
 )
 
 
-def repeated(values: Sequence[str | None], counts: Counts) -> pa.DictionaryArray:
+def repeated(values: Sequence[str | None], counts: Longs) -> pa.DictionaryArray:
     """Each text as often as its count says."""
     encoded = pa.array(values, pa.string()).dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False)
@@ -241,20 +241,38 @@ def repeated(values: Sequence[str | None], counts: Counts) -> pa.DictionaryArray
     )
 
 
-def _instances(rows: Sequence[AcceptedRows], points: Sequence[Points]) -> pa.DictionaryArray:
-    """The instance of every point; one text serves all the columns of its row."""
-    begins: dict[int, int] = {}
-    texts: list[str] = []
-    places: list[int] = []
-    for accepted, column in zip(rows, points, strict=True):
-        begin = begins.get(id(accepted))
-        if begin is None:
-            begin = begins[id(accepted)] = len(texts)
-            texts += accepted.instances
-        places += [begin + row for row in column.rows]
-    known = pa.array(texts, pa.string()).dictionary_encode()
-    codes = known.indices.to_numpy()[np.array(places, np.int64)]
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), known.dictionary)
+class _Keys:
+    """The primary keys of several devices, one after another."""
+
+    def __init__(self, accepted: Sequence[AcceptedRows]) -> None:
+        self._devices = [*{id(rows.keys): rows.keys for rows in accepted}.values()]
+        sizes = [len(known.texts) for known in self._devices]
+        begins = accumulate(sizes, initial=0)
+        self._begins = dict(zip(map(id, self._devices), begins, strict=False))
+
+    def places(self, accepted: AcceptedRows, rows: Sequence[int]) -> Longs:
+        """Where the primary keys of rows stand among those of all devices."""
+        return accepted.key_numbers[_indexes(rows)] + self._begins[id(accepted.keys)]
+
+    def texts(
+        self, places: Longs, told: Callable[[KnownKeys], Sequence[str]]
+    ) -> pa.DictionaryArray:
+        """What is told of the primary keys at places; each text is there once."""
+        every = [*chain.from_iterable(map(told, self._devices))]
+        known = pa.array(every, pa.string()).dictionary_encode()
+        codes = known.indices.to_numpy()[places]
+        return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), known.dictionary)
+
+
+def _contract_of(points: Points) -> TableContract:
+    if points.quarantine_reason is not None:
+        return QUARANTINED_DATAPOINTS
+    return METRIC_DATAPOINT if points.kind is DatapointKind.METRIC else STATE_DATAPOINT
+
+
+def _series(accepted: AcceptedRows, points: Points) -> npt.NDArray[np.uint64]:
+    bits = np.frombuffer(accepted.keys.series(points.key), np.uint64)
+    return bits[accepted.key_numbers[_indexes(points.rows)]]
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:
@@ -269,12 +287,16 @@ def _constant(word: str, size: int) -> pa.DictionaryArray:
     return repeated([word], np.array([size], np.int64))
 
 
-def _repeated_longs(values: Sequence[int], counts: Counts) -> Counts:
+def _repeated_longs(values: Sequence[int], counts: Longs) -> Longs:
     return np.repeat(np.array(values, np.int64), counts)
 
 
-def _longs(values: Iterable[int]) -> Counts:
-    return np.fromiter(values, np.int64)
+def _indexes(rows: Sequence[int]) -> Longs:
+    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else np.array(rows, np.int64)
+
+
+def _joined(parts: Iterable[npt.NDArray[Any]], kind: Any = np.int64) -> npt.NDArray[Any]:
+    return np.concatenate([np.empty(0, kind), *parts])
 
 
 def _picked(columns: Iterable[tuple[Sequence[Any], Sequence[int]]]) -> list[Any]:
@@ -284,18 +306,14 @@ def _picked(columns: Iterable[tuple[Sequence[Any], Sequence[int]]]) -> list[Any]
     return picked
 
 
-def _late(accepted: Sequence[AcceptedRows]) -> list[bool]:
-    late: list[bool] = []
-    for rows in accepted:
-        late += [i in rows.late for i in rows.rows] if rows.late else [False] * len(rows.rows)
-    return late
-
-
-def _points_late(rows: Sequence[AcceptedRows], points: Sequence[Points]) -> list[bool]:
-    late: list[bool] = []
-    for r, p in zip(rows, points, strict=True):
-        late += [i in r.late for i in p.rows] if r.late else [False] * len(p.rows)
-    return late
+def _late(chunks: Iterable[tuple[AcceptedRows, Sequence[int]]]) -> npt.NDArray[np.bool_]:
+    parts = (
+        np.array([i in accepted.late for i in rows], np.bool_)
+        if accepted.late
+        else np.zeros(len(rows), np.bool_)
+        for accepted, rows in chunks
+    )
+    return _joined(parts, np.bool_)
 
 
 def _arrival_columns(arrivals: Sequence[Arrival]) -> dict[str, list[Any]]:
@@ -308,7 +326,7 @@ def _arrival_columns(arrivals: Sequence[Arrival]) -> dict[str, list[Any]]:
     }
 
 
-def _batch_columns(rows: Sequence[AcceptedRows], counts: Counts) -> dict[str, Any]:
+def _batch_columns(rows: Sequence[AcceptedRows], counts: Longs) -> dict[str, Any]:
     return {
         "segment_id": repeated([r.arrival.message.segment_id for r in rows], counts),
         "batch_id": repeated([r.batch.batch_id for r in rows], counts),

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ilyama_assets.drains.datapoint_ids import datapoint_ids
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE, DatapointKind
 from ilyama_protocol.intake.identities import identities
-from ilyama_protocol.intake.outcomes import CurrentValue
+from ilyama_protocol.intake.outcomes import CurrentValues
 
 POLICY = "latest"
 PORTION_ROWS = 20_000
 NUL, SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
 """Postgres cannot hold U+0000 in a text; it is shown as U+FFFD there."""
-
-CurrentOfDevice = Mapping[tuple[str, str], CurrentValue]
 
 PROJECTION_SCHEMA = pa.schema(
     [
@@ -41,18 +40,23 @@ PROJECTION_SCHEMA = pa.schema(
 )
 
 
-def projected(devices: Sequence[tuple[str, CurrentOfDevice]]) -> pa.Table:
+def projected(devices: Sequence[tuple[str, CurrentValues]]) -> pa.Table:
     """The current values of devices."""
-    places = [place for _, current in devices for place in current]
-    values = [value for _, current in devices for value in current.values()]
+    found = [
+        (device_id, key, of_key)
+        for device_id, current in devices
+        for key, of_key in current.items()
+    ]
+    counts = np.array([len(of_key) for _, _, of_key in found], np.int64)
+    values = [value for _, _, of_key in found for value in of_key.values()]
     metric = [value.kind is DatapointKind.METRIC for value in values]
     ts = np.fromiter((value.ts for value in values), np.int64, len(values))
     series = np.fromiter((value.series for value in values), np.uint64, len(values))
     columns: dict[str, Any] = {
-        "identity": [name for device in devices for name in identities(*device)],
-        "owner_id": [device_id for device_id, current in devices for _ in current],
-        "key": _shown([key for key, _ in places]),
-        "instance": _shown([instance for _, instance in places]),
+        "identity": [name for place in found for name in identities(*place)],
+        "owner_id": _repeated([device_id for device_id, _, _ in found], counts),
+        "key": _shown(_repeated([key for _, key, _ in found], counts)),
+        "instance": _shown([instance for _, _, of_key in found for instance in of_key]),
         "kind": [value.kind.value for value in values],
         "value_double": [v.value if m else None for v, m in zip(values, metric, strict=True)],
         "value_text": _shown([None if m else v.value for v, m in zip(values, metric, strict=True)]),
@@ -94,6 +98,10 @@ def decoded(streams: Iterable[bytes]) -> pa.Table:
     """The current values of all streams."""
     tables = [pa.ipc.open_stream(stream).read_all() for stream in streams if stream]
     return pa.concat_tables(tables) if tables else PROJECTION_SCHEMA.empty_table()
+
+
+def _repeated(texts: Sequence[str], counts: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.array(texts, pa.string()).take(pa.array(np.repeat(np.arange(len(texts)), counts)))
 
 
 def _shown(texts: Sequence[object]) -> pa.Array:

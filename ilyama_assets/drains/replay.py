@@ -36,13 +36,13 @@ from ilyama_assets.tables import (
     ROW_CHANGES,
     STATE_DATAPOINT,
 )
-from ilyama_protocol.identifiers import instances_of
-from ilyama_protocol.intake.datapoints import Series, affinities_of, datapoints_of
+from ilyama_protocol.intake.datapoints import affinities_of, datapoints_of
 from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE, newest_values
+from ilyama_protocol.intake.known_keys import KnownKeys
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
     Arrival,
-    CurrentValue,
+    CurrentValues,
     LedgerLine,
     Message,
     Origin,
@@ -161,13 +161,13 @@ def _accepted(device_id: str, state: DeviceState, changes: pa.Table) -> Iterator
         ).to_pylist(),
         key=itemgetter("received_at", "segment_id", "position", "row_index"),
     )
-    series = Series(device_id)
+    keys = KnownKeys(device_id)
     for _, message in groupby(rows, key=itemgetter("segment_id", "position")):
-        yield _rebuilt(device_id, state, list(message), series)
+        yield _rebuilt(device_id, state, list(message), keys)
 
 
 def _rebuilt(
-    device_id: str, state: DeviceState, rows: Sequence[dict[str, Any]], series: Series
+    device_id: str, state: DeviceState, rows: Sequence[dict[str, Any]], keys: KnownKeys
 ) -> AcceptedRows:
     """The accepted rows of one message, as they were when they first came."""
     first = rows[0]
@@ -178,17 +178,14 @@ def _rebuilt(
     affinities = None
     if schema is not None and schema.holds_from <= first["received_at"]:
         affinities = affinities_of(schema)
-    points = datapoints_of(batch, indexes, affinities)
-    instances = instances_of(batch)
     return AcceptedRows(
         _arrival(device_id, first),
         batch,
         indexes,
         {row["row_index"] for row in rows if row["late"]},
-        [],
-        instances,
-        points,
-        [series.bits(p.key, [instances[i] for i in p.rows]) for p in points],
+        keys,
+        keys.numbers(batch),
+        datapoints_of(batch, indexes, affinities),
     )
 
 
@@ -254,7 +251,7 @@ def _current(
     """The newest values of the device, when something was missing."""
     if not any(table.num_rows for table in absent.values()):
         return []
-    newest: dict[tuple[str, str], CurrentValue] = {}
+    newest: CurrentValues = {}
     for rows in accepted:
         newest_values(newest, rows)
     return list(encoded([projected([(device_id, newest)])]))

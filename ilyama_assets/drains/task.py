@@ -33,7 +33,7 @@ from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, TABLES
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
-from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin, Outcomes
+from ilyama_protocol.intake.outcomes import CurrentValue, CurrentValues, Message, Origin, Outcomes
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
@@ -93,7 +93,7 @@ class _Task:
         self._decided = _Decided()
         self._products = Products()
         self._current: list[pa.Table] = []
-        self._values: list[tuple[str, dict[tuple[str, str], CurrentValue]]] = []
+        self._values: list[tuple[str, CurrentValues]] = []
         self._outcomes = Outcomes()
         self._waiting = 0
 
@@ -175,8 +175,8 @@ class _Task:
     def _keep_current(self, device_id: str, engine: IntakeEngine) -> None:
         self._products.keys.update((key, kind.value) for key, kind in engine.keys.items())
         instances: dict[str, set[str]] = {}
-        for (_, instance), value in engine.current.items():
-            instances.setdefault(value.source_table, set()).add(instance)
+        for of_key in engine.current.values():
+            instances.setdefault(_table_of(of_key), set()).update(of_key)
         most = self._order.served_instances
         crowded = {
             table
@@ -185,12 +185,17 @@ class _Task:
         }
         self._products.crowded += [(device_id, table) for table in crowded]
         served = {
-            place: value
-            for place, value in engine.current.items()
-            if value.source_table not in crowded
+            key: of_key
+            for key, of_key in engine.current.items()
+            if _table_of(of_key) not in crowded
         }
         if served:
             self._values.append((device_id, served))
+
+
+def _table_of(values: Mapping[str, CurrentValue]) -> str:
+    """The table whose column a key stands for; all its values name it."""
+    return next(iter(values.values())).source_table
 
 
 def write_tables(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from hashlib import sha256
-from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -25,6 +23,7 @@ KIND_MISMATCH = "kind_mismatch"
 METRIC_AFFINITIES = frozenset({"INTEGER", "REAL", "NUMERIC"})
 _NUMBERS = frozenset({int, float})
 _NULLABLE_NUMBERS = _NUMBERS | {type(None)}
+_NULLABLE_DOUBLES = frozenset({float, type(None)})
 _NULLABLE_TEXT = frozenset({str, type(None)})
 
 
@@ -40,32 +39,9 @@ class Points(msgspec.Struct):
 
     kind: DatapointKind
     key: str
-    rows: list[int]
+    rows: Sequence[int]
     values: list[Any]
     quarantine_reason: str | None = None
-
-
-class Series:
-    """The 62 bits that stand for a series in a datapoint id, remembered per device."""
-
-    def __init__(self, device_id: str) -> None:
-        self._owner = canonical_json(device_id)
-        self._bits: dict[str, dict[str, int]] = {}
-
-    def bits(self, key: str, instances: Iterable[str]) -> list[int]:
-        """The series bits of a key at each instance."""
-        known = self._bits.setdefault(key, {})
-        head = f'["{OWNER_KIND}",{self._owner},{canonical_json(key)},'
-        tail = f',"{PROVENANCE}","{SOURCE}"]'
-        found = []
-        for instance in instances:
-            bits = known.get(instance)
-            if bits is None:
-                text = f"{head}{canonical_json(instance)}{tail}"
-                bits = int.from_bytes(sha256(text.encode()).digest()[:8]) >> 2
-                known[instance] = bits
-            found.append(bits)
-        return found
 
 
 def affinities_of(schema: BoundSchema) -> dict[str, str]:
@@ -94,14 +70,12 @@ def _existence(batch: RowBatch, rows: Sequence[int]) -> list[Points]:
     return [Points(DatapointKind.STATE, key, told, values)] if told else []
 
 
-def _columns(batch: RowBatch, rows: Sequence[int]) -> dict[str, tuple[list[int], Sequence[Any]]]:
+def _columns(batch: RowBatch, rows: Sequence[int]) -> dict[str, tuple[Sequence[int], list[Any]]]:
     """Each column's row indexes and values."""
-    at = [i for i in rows if batch.row[i] is not None]
-    contents: list[dict[str, Any]] = [batch.row[i] for i in at]  # type: ignore[misc]
-    names = contents[0].keys() if contents else {}.keys()
-    if len(names) > 1 and all(content.keys() == names for content in contents):
-        by_column = zip(*map(itemgetter(*names), contents), strict=True)
-        return {name: (at, values) for name, values in zip(names, by_column, strict=True)}
+    at, contents = _contents(batch, rows)
+    alike = _columns_of_alike(contents)
+    if alike is not None:
+        return {name: (at, values) for name, values in alike.items()}
     columns: dict[str, tuple[list[int], list[Any]]] = {}
     for i, content in zip(at, contents, strict=True):
         for name, value in content.items():
@@ -111,7 +85,28 @@ def _columns(batch: RowBatch, rows: Sequence[int]) -> dict[str, tuple[list[int],
     return dict(columns)
 
 
-def _by_affinity(key: str, at: list[int], values: Sequence[Any], affinity: str) -> list[Points]:
+def _contents(
+    batch: RowBatch, rows: Sequence[int]
+) -> tuple[Sequence[int], Sequence[dict[str, Any]]]:
+    """The rows that have a content, and their contents."""
+    if len(rows) == len(batch.row) and "delete" not in batch.op:
+        return rows, cast("list[dict[str, Any]]", batch.row)
+    found = [(i, content) for i in rows if (content := batch.row[i]) is not None]
+    return [i for i, _ in found], [content for _, content in found]
+
+
+def _columns_of_alike(contents: Sequence[dict[str, Any]]) -> dict[str, list[Any]] | None:
+    """The columns of contents that all have the same names, else None."""
+    names = contents[0] if contents else {}
+    if {*map(len, contents)} != {len(names)}:
+        return None
+    try:
+        return {name: [content[name] for content in contents] for name in names}
+    except KeyError:
+        return None
+
+
+def _by_affinity(key: str, at: Sequence[int], values: list[Any], affinity: str) -> list[Points]:
     metric = affinity in METRIC_AFFINITIES
     kind = DatapointKind.METRIC if metric else DatapointKind.STATE
     types = set(map(type, values))
@@ -126,7 +121,12 @@ def _by_affinity(key: str, at: list[int], values: Sequence[Any], affinity: str) 
     return good
 
 
-def _by_own_type(key: str, at: list[int], values: Sequence[Any]) -> list[Points]:
+def _by_own_type(key: str, at: Sequence[int], values: list[Any]) -> list[Points]:
+    types = set(map(type, values))
+    if types <= _NUMBERS:
+        return [Points(DatapointKind.METRIC, key, at, _typed(DatapointKind.METRIC, values))]
+    if types.isdisjoint(_NUMBERS):
+        return [Points(DatapointKind.STATE, key, at, _typed(DatapointKind.STATE, values))]
     numeric = [type(v) in _NUMBERS for v in values]
     others = [not n for n in numeric]
     return [
@@ -136,16 +136,17 @@ def _by_own_type(key: str, at: list[int], values: Sequence[Any]) -> list[Points]
 
 
 def _pick(
-    kind: DatapointKind, key: str, at: list[int], values: Sequence[Any], chosen: list[bool]
+    kind: DatapointKind, key: str, at: Sequence[int], values: list[Any], chosen: list[bool]
 ) -> list[Points]:
-    if all(chosen):
-        return [Points(kind, key, at, _typed(kind, values))]
     rows = [i for i, take in zip(at, chosen, strict=True) if take]
     picked = [v for v, take in zip(values, chosen, strict=True) if take]
     return [Points(kind, key, rows, _typed(kind, picked))] if rows else []
 
 
-def _typed(kind: DatapointKind, values: Sequence[Any]) -> list[Any]:
+def _typed(kind: DatapointKind, values: list[Any]) -> list[Any]:
+    types = set(map(type, values))
+    if types <= (_NULLABLE_DOUBLES if kind is DatapointKind.METRIC else _NULLABLE_TEXT):
+        return values
     if kind is DatapointKind.METRIC:
         return [None if v is None else float(v) for v in values]
     return [v if v is None or type(v) is str else canonical_json(v) for v in values]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import islice
+from operator import lt
 from typing import NamedTuple
 
 import msgspec
@@ -39,7 +41,7 @@ class Conflict(NamedTuple):
 class RowsDecision(msgspec.Struct):
     """What becomes of the rows of one batch."""
 
-    new: list[int]
+    new: Sequence[int]
     late: set[int]
     duplicates: int
     below_floor: int
@@ -51,7 +53,7 @@ class _Noted(NamedTuple):
 
     journal_epoch: str
     rank: int
-    new: list[int]
+    new: Sequence[int]
     pk_hashes: list[str]
     commit_seq: list[int]
     op: list[str]
@@ -71,7 +73,7 @@ class LineageMemory:
         self._newest: dict[str, Place] = {}
         self._unindexed: list[_Noted] = []
 
-    def note(self, batch: RowBatch, pk_hashes: list[str], new: list[int], rank: int) -> None:
+    def note(self, batch: RowBatch, pk_hashes: list[str], new: Sequence[int], rank: int) -> None:
         """Remember accepted rows."""
         self._unindexed.append(
             _Noted(
@@ -121,7 +123,7 @@ def all_rows_are_new(state: DeviceState, batch: RowBatch) -> bool:
         floor = lineage.floors.get(batch.journal_epoch, -1)
         if batch.first_commit_seq <= max(watermark, floor):
             return False
-    return all(a < b for a, b in pairwise(batch.commit_seq))
+    return all(map(lt, batch.commit_seq, islice(batch.commit_seq, 1, None)))
 
 
 def decide_rows(
@@ -129,7 +131,7 @@ def decide_rows(
 ) -> RowsDecision:
     """Decide every row of a batch, in order of index; nothing is remembered yet."""
     if all_rows_are_new(state, batch):
-        return RowsDecision(list(range(len(batch.op))), set(), 0, 0, [])
+        return RowsDecision(range(len(batch.op)), set(), 0, 0, [])
     memory.index()
     return _decide_row_by_row(state, memory, batch, pk_hashes)
 
@@ -137,7 +139,8 @@ def decide_rows(
 def _decide_row_by_row(
     state: DeviceState, memory: LineageMemory, batch: RowBatch, pk_hashes: list[str]
 ) -> RowsDecision:
-    decision = RowsDecision([], set(), 0, 0, [])
+    new: list[int] = []
+    decision = RowsDecision(new, set(), 0, 0, [])
     rank = state.rank(batch.journal_epoch)
     lineage = state.lineages.get(batch.source_table)
     floor = -1 if lineage is None else lineage.floors.get(batch.journal_epoch, -1)
@@ -159,7 +162,7 @@ def _decide_row_by_row(
             decision.late.add(i)
         contents[key] = content
         newest[pk_hash] = max((rank, seq), latest or (rank, seq))
-        decision.new.append(i)
+        new.append(i)
     return decision
 
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
 
-from ilyama_protocol.canonical import pk_hashes
-from ilyama_protocol.identifiers import instances_of
 from ilyama_protocol.intake.datapoints import (
     DatapointKind,
-    Series,
+    Points,
     affinities_of,
     datapoints_of,
 )
@@ -28,10 +26,12 @@ from ilyama_protocol.intake.history import (
     KnownPayload,
     may_meet_stored_rows,
 )
+from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
     Arrival,
     CurrentValue,
+    CurrentValues,
     LedgerLine,
     Message,
     Outcome,
@@ -73,7 +73,7 @@ class IntakeEngine:
         self.outcomes = Outcomes()
         self.conflicts: Counter[Conflict] = Counter()
         self.conflicts_since: dict[Conflict, int] = {}
-        self.current: dict[tuple[str, str], CurrentValue] = {}
+        self.current: CurrentValues = {}
         self.keys: dict[str, DatapointKind] = {}
         self.needs: list[BatchNeed] = []
         self._device = device
@@ -84,7 +84,7 @@ class IntakeEngine:
         self._inspect = inspect
         self._memories: dict[str, LineageMemory] = {}
         self._payloads: dict[str, KnownPayload] = dict(self._history.payloads)
-        self._series = Series(device.device_id or "")
+        self._keys = KnownKeys(device.device_id or "")
 
     def decide(self, message: Message) -> None:
         """Decide the next message of the device.
@@ -207,7 +207,8 @@ class IntakeEngine:
         )
 
     def _take_rows(self, arrival: Arrival, batch: RowBatch) -> None:
-        hashes = pk_hashes(batch)
+        numbers = self._keys.numbers(batch)
+        hashes = self._keys.hashes_of(numbers)
         if not self._told and may_meet_stored_rows(self._before, batch):
             self.needs.append(self._need(arrival, batch, hashes))
         if self.needs:
@@ -217,8 +218,8 @@ class IntakeEngine:
             self._reject(arrival, _below_floor(batch))
             return
         schema = self._schema_in_force(arrival, batch)
-        accepted = self._accepted(arrival, batch, decision, hashes=hashes, schema=schema)
-        self._remember(arrival, batch, decision, accepted=accepted, schema=schema)
+        accepted = self._accepted(arrival, batch, decision, numbers=numbers, schema=schema)
+        self._remember(accepted, decision, hashes=hashes, schema=schema)
 
     def _need(self, arrival: Arrival, batch: RowBatch, hashes: list[str]) -> BatchNeed:
         """What to look up; with floors, knowing the very bytes would not be enough."""
@@ -242,36 +243,34 @@ class IntakeEngine:
         batch: RowBatch,
         decision: RowsDecision,
         *,
-        hashes: list[str],
+        numbers: KeyNumbers,
         schema: BoundSchema | None,
     ) -> AcceptedRows:
         affinities = None if schema is None else affinities_of(schema)
-        instances = instances_of(batch)
         points = datapoints_of(batch, decision.new, affinities)
-        series = [self._series.bits(p.key, [instances[i] for i in p.rows]) for p in points]
         return AcceptedRows(
-            arrival, batch, decision.new, decision.late, hashes, instances, points, series
+            arrival, batch, decision.new, decision.late, self._keys, numbers, points
         )
 
     def _remember(
         self,
-        arrival: Arrival,
-        batch: RowBatch,
+        accepted: AcceptedRows,
         decision: RowsDecision,
         *,
-        accepted: AcceptedRows,
+        hashes: list[str],
         schema: BoundSchema | None,
     ) -> None:
         """Make the decision part of the state; from here on nothing can fail."""
+        arrival, batch = accepted.arrival, accepted.batch
         lineage = self.state.lineage(batch.source_table)
         if schema is not None:
             lineage.schemas.setdefault(batch.schema_hash, schema)
         if decision.new:
             rank = self.state.epochs.setdefault(batch.journal_epoch, len(self.state.epochs))
-            highest = max(batch.commit_seq[i] for i in decision.new)
+            highest = max(map(batch.commit_seq.__getitem__, decision.new))
             watermark = lineage.watermarks.get(batch.journal_epoch, -1)
             lineage.watermarks[batch.journal_epoch] = max(watermark, highest)
-            self._memory(batch.source_table).note(batch, accepted.pk_hashes, decision.new, rank)
+            self._memory(batch.source_table).note(batch, hashes, decision.new, rank)
             self.outcomes.accepted.append(accepted)
             self.keys.update((p.key, p.kind) for p in accepted.points if p.key not in self.keys)
             newest_values(self.current, accepted)
@@ -338,20 +337,40 @@ def _below_floor(batch: RowBatch) -> Rejection:
     )
 
 
-def newest_values(current: dict[tuple[str, str], CurrentValue], accepted: AcceptedRows) -> None:
+def newest_values(current: CurrentValues, accepted: AcceptedRows) -> None:
     """Bring current values up to accepted rows; what came late never becomes current."""
-    for points, series in zip(accepted.points, accepted.series, strict=True):
+    places: dict[int, dict[int, int]] = {}
+    for points in accepted.points:
         if points.quarantine_reason is not None:
             continue
-        newest = {
-            accepted.instances[row]: (row, value, bits)
-            for row, value, bits in zip(points.rows, points.values, series, strict=True)
-            if row not in accepted.late
-        }
-        for instance, (row, value, bits) in newest.items():
-            ts = accepted.arrival.received_at + row
-            standing = current.get((points.key, instance))
-            if standing is None or standing.ts < ts:
-                current[points.key, instance] = CurrentValue(
-                    points.kind, value, ts, bits, accepted.batch.source_table
-                )
+        # Most columns of a batch have the very same rows.
+        newest = places.get(id(points.rows))
+        if newest is None:
+            newest = places[id(points.rows)] = _newest_places(accepted, points.rows)
+        if newest:
+            _advance(current.setdefault(points.key, {}), accepted, points, newest)
+
+
+def _newest_places(accepted: AcceptedRows, rows: Sequence[int]) -> dict[int, int]:
+    """The place of each primary key's last row among the given ones, late ones left out."""
+    number_of = accepted.key_numbers.tolist().__getitem__
+    if not accepted.late:
+        return dict(zip(map(number_of, rows), range(len(rows)), strict=True))
+    return {number_of(row): i for i, row in enumerate(rows) if row not in accepted.late}
+
+
+def _advance(
+    current: dict[str, CurrentValue],
+    accepted: AcceptedRows,
+    points: Points,
+    newest: Mapping[int, int],
+) -> None:
+    instances, series = accepted.keys.instances, accepted.keys.series(points.key)
+    received_at, table = accepted.arrival.received_at, accepted.batch.source_table
+    for number, place in newest.items():
+        ts = received_at + points.rows[place]
+        standing = current.get(instances[number])
+        if standing is None or standing.ts < ts:
+            current[instances[number]] = CurrentValue(
+                points.kind, points.values[place], ts, series[number], table
+            )

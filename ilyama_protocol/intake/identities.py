@@ -7,12 +7,12 @@ from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE
 
 
 def identities(
-    device_id: str, places: Iterable[tuple[str, str]], *, provenance: str = PROVENANCE
+    device_id: str, key: str, instances: Iterable[str], *, provenance: str = PROVENANCE
 ) -> Iterator[str]:
-    """The identities of a device's values at the given keys and instances, as UUIDs in hex."""
-    head = f"{OWNER_KIND}\n{provenance}\n{len(device_id)}:{device_id}"
-    owner = blake2b(head.encode(), digest_size=16)
-    for key, instance in places:
-        identity = owner.copy()
-        identity.update(f"{len(key)}:{key}{instance}".encode())
+    """The identities of a device's values of one key at the given instances, as UUIDs in hex."""
+    head = f"{OWNER_KIND}\n{provenance}\n{len(device_id)}:{device_id}{len(key)}:{key}"
+    of_key = blake2b(head.encode(), digest_size=16)
+    for instance in instances:
+        identity = of_key.copy()
+        identity.update(instance.encode())
         yield identity.hexdigest()

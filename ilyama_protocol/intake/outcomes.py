@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from hashlib import sha256
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from ilyama_protocol.intake.datapoints import DatapointKind, Points
+from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
 from ilyama_protocol.messages import RowBatch
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import Address, MessageKind
@@ -101,12 +103,11 @@ class AcceptedRows(msgspec.Struct, frozen=True):
 
     arrival: Arrival
     batch: RowBatch
-    rows: list[int]
+    rows: Sequence[int]
     late: set[int]
-    pk_hashes: list[str]
-    instances: list[str]
+    keys: KnownKeys
+    key_numbers: KeyNumbers
     points: list[Points]
-    series: list[list[int]]
 
 
 class CurrentValue(msgspec.Struct, frozen=True):
@@ -117,6 +118,10 @@ class CurrentValue(msgspec.Struct, frozen=True):
     ts: int
     series: int
     source_table: str
+
+
+CurrentValues = dict[str, dict[str, CurrentValue]]
+"""Current values of one device, by datapoint key and instance."""
 
 
 class Outcomes(msgspec.Struct):

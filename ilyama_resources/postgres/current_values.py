@@ -240,6 +240,6 @@ def _probe(wanted: CurrentValueFilter) -> list[ColumnElement[bool]]:
     names = [
         name
         for provenance in PROVENANCES
-        for name in identities(device_id, [(key, instance)], provenance=provenance)
+        for name in identities(device_id, key, [instance], provenance=provenance)
     ]
     return [CURRENT_VALUE.c.identity.in_(names)]

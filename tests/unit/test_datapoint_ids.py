@@ -1,5 +1,7 @@
 """Ids for whole columns are the ids of their datapoints."""
 
+import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ilyama_assets.drains.datapoint_ids import datapoint_ids
-from ilyama_protocol.identifiers import datapoint_id, id_at, series_digest
-from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE, Series
+from ilyama_protocol.identifiers import datapoint_id, escape_instance, id_at, series_digest
+from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE
+from ilyama_protocol.intake.known_keys import KnownKeys
 from tests.unit.protocol.vectors import vectors
 
 MOMENTS = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
@@ -39,13 +42,36 @@ def test_every_row_of_a_column_has_its_own_id(points: list[tuple[int, int]]) -> 
 
 @given(TEXTS, TEXTS, st.lists(TEXTS, max_size=4))
 def test_the_remembered_bits_are_those_of_the_series(
-    device_id: str, key: str, instances: list[str]
+    device_id: str, key: str, names: list[str]
 ) -> None:
-    series = Series(device_id)
+    known = KnownKeys(device_id)
+    pks = [{"name": name} for name in names]
+    numbers = known.numbers(SimpleNamespace(pk=pks, pk_text=[*map(json.dumps, pks)]))
+
     expected = [
-        series_digest([OWNER_KIND, device_id, key, instance, PROVENANCE, SOURCE])
-        for instance in instances
+        series_digest([OWNER_KIND, device_id, key, escape_instance(name), PROVENANCE, SOURCE])
+        for name in names
     ]
 
-    assert series.bits(key, instances) == expected
-    assert series.bits(key, instances) == expected
+    assert [known.series(key)[number] for number in numbers] == expected
+
+
+def test_keys_that_are_met_later_get_their_own_series() -> None:
+    known = KnownKeys("dev")
+    known.numbers(SimpleNamespace(pk=[{"id": 1}], pk_text=['{"id":1}']))
+    first = [*known.series("t.c")]
+    numbers = known.numbers(
+        SimpleNamespace(pk=[{"id": 2}, {"id": 1}], pk_text=['{"id":2}', '{"id":1}'])
+    )
+
+    assert numbers.tolist() == [1, 0]
+    assert [*known.series("t.c")][:1] == first
+    assert len({*known.series("t.c")}) == 2
+
+
+def test_two_spellings_of_a_key_are_told_as_one() -> None:
+    known = KnownKeys("dev")
+    known.numbers(SimpleNamespace(pk=[{"id": 1}] * 2, pk_text=['{"id":1}', '{ "id": 1 }']))
+
+    assert known.texts == ['{"id":1}', '{ "id": 1 }']
+    assert len({*known.hashes}) == len({*known.instances}) == len({*known.series("t.c")}) == 1

@@ -13,8 +13,8 @@ def _value(ts: int = 0) -> CurrentValue:
 
 
 def test_portions_joined_are_the_whole() -> None:
-    values = {("t.c", str(i)): _value(i) for i in range(PORTION_ROWS + 5)}
-    table = projected([("dev", values)])
+    values = {str(i): _value(i) for i in range(PORTION_ROWS + 5)}
+    table = projected([("dev", {"t.c": values})])
     streams = list(encoded([table]))
     assert len(streams) == 2
     assert decoded(streams).equals(table)
@@ -29,12 +29,12 @@ def test_no_values_are_no_rows() -> None:
 
 
 def test_identities_of_neighbours_differ() -> None:
-    first = projected([("dev-11", {("t.c", "abcdefghij5"): _value()})])
-    second = projected([("dev-1", {("t.cabcdefghij", "5"): _value()})])
+    first = projected([("dev-11", {"t.c": {"abcdefghij5": _value()}})])
+    second = projected([("dev-1", {"t.cabcdefghij": {"5": _value()}})])
     assert first["identity"] != second["identity"]
 
 
 def test_a_nul_is_shown_but_not_confused() -> None:
-    table = projected([("dev", {("t.c", "a\0"): _value(), ("t.c", "a\ufffd"): _value()})])
+    table = projected([("dev", {"t.c": {"a\0": _value(), "a\ufffd": _value()}})])
     assert table["instance"].to_pylist() == ["a\ufffd", "a\ufffd"]
     assert len(set(pa.Table.to_pydict(table)["identity"])) == 2

@@ -102,7 +102,7 @@ def test_every_row_gives_what_it_has(rows: list[dict[str, int]]) -> None:
 
     for name in ("v", "w"):
         at = [i for i, row in enumerate(rows) if name in row]
-        assert points[f"pumps.{name}"].rows == at
+        assert [*points[f"pumps.{name}"].rows] == at
         assert points[f"pumps.{name}"].values == [float(rows[i][name]) for i in at]
 
 
@@ -139,14 +139,14 @@ def test_duplicates_give_no_datapoints() -> None:
 def test_a_current_value_holds_from_its_rows_moment() -> None:
     met = taken(batch(change(1, row={"v": 1}), change(2, row={"v": 2}), change(3, pk="a/b")))
 
-    value = met.current["pumps.v", "1"]
+    value = met.current["pumps.v"]["1"]
     assert (value.value, value.ts, value.kind, value.source_table) == (
         2.0,
         NOW + 1,
         METRIC,
         "pumps",
     )
-    assert met.current["pumps.mode", "a%2Fb"].ts == NOW + 2
+    assert met.current["pumps.mode"]["a%2Fb"].ts == NOW + 2
 
 
 def test_a_value_that_does_not_fit_never_becomes_current() -> None:
@@ -154,4 +154,4 @@ def test_a_value_that_does_not_fit_never_becomes_current() -> None:
 
     met = taken(batch(fitting, misfit, schema=columns(v="REAL")))
 
-    assert met.current["pumps.v", "1"].value == 1.0
+    assert met.current["pumps.v"]["1"].value == 1.0

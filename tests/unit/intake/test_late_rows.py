@@ -68,10 +68,10 @@ def test_a_late_row_gives_datapoints_that_never_become_current() -> None:
     met = taken(batch(change(5, row={"v": "new"})), batch(change(4, row={"v": "old"})))
 
     assert met.outcomes.accepted[-1].points[-1].values == ["old"]
-    assert met.current["pumps.v", "1"].value == "new"
+    assert met.current["pumps.v"]["1"].value == "new"
 
 
 def test_a_late_delete_does_not_end_a_row() -> None:
     met = taken(batch(change(5, op="insert")), batch(change(4, op="delete")))
 
-    assert met.current["pumps.__deleted", "1"].value == "false"
+    assert met.current["pumps.__deleted"]["1"].value == "false"

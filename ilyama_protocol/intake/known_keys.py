@@ -1,0 +1,76 @@
+"""The primary keys of a device: hashed, told as instances and bound to their series once each.
+
+Devices change the same rows again and again. A primary key gets a number when its text is first
+seen; from then on a row costs one look-up, and whole columns follow from the numbers.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ilyama_protocol.canonical import PrimaryKeys, canonical_json, pk_hashes
+from ilyama_protocol.identifiers import instances_of
+from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE
+
+KeyNumbers = npt.NDArray[np.int64]
+
+
+class _Unknown(NamedTuple):
+    pk: list[Mapping[str, Any]]
+    pk_text: list[str]
+
+
+class KnownKeys:
+    """Every primary key that one device has named, by its number.
+
+    Two spellings of a key have two numbers; their hashes, instances and series are the same.
+    """
+
+    def __init__(self, device_id: str) -> None:
+        self.texts: list[str] = []
+        self.hashes: list[str] = []
+        self.instances: list[str] = []
+        self._owner = canonical_json(device_id)
+        self._numbers: dict[str, int] = {}
+        self._series: dict[str, array[int]] = {}
+
+    def numbers(self, batch: PrimaryKeys) -> KeyNumbers:
+        """The number of every row's primary key."""
+        found = [*map(self._numbers.get, batch.pk_text)]
+        if None in found:
+            self._learn(batch)
+            found = [*map(self._numbers.get, batch.pk_text)]
+        return np.array(found, np.int64)
+
+    def hashes_of(self, numbers: KeyNumbers) -> list[str]:
+        """The `source_pk_hash` of every row."""
+        return [*map(self.hashes.__getitem__, numbers.tolist())]
+
+    def series(self, key: str) -> array[int]:
+        """The 62 bits that stand for a datapoint key's series in its ids, by number."""
+        known = self._series.setdefault(key, array("Q"))
+        head = f'["{OWNER_KIND}",{self._owner},{canonical_json(key)},'
+        tail = f',"{PROVENANCE}","{SOURCE}"]'
+        for instance in self.instances[len(known) :]:
+            text = f"{head}{canonical_json(instance)}{tail}"
+            known.append(int.from_bytes(sha256(text.encode()).digest()[:8]) >> 2)
+        return known
+
+    def _learn(self, batch: PrimaryKeys) -> None:
+        new = {
+            text: pk
+            for text, pk in zip(batch.pk_text, batch.pk, strict=True)
+            if text not in self._numbers
+        }
+        unknown = _Unknown([*new.values()], [*new])
+        hashes, instances = pk_hashes(unknown), instances_of(unknown)
+        self._numbers.update((text, number) for number, text in enumerate(new, len(self.texts)))
+        self.texts += new
+        self.hashes += hashes
+        self.instances += instances
