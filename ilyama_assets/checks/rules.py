@@ -28,7 +28,11 @@ OWNER_RULE = f"owner_kind IS NOT NULL AND ({_ONE_OWNER})"
 
 
 def _equals(column: pa.ChunkedArray, word: str) -> pa.ChunkedArray:
-    return pc.fill_null(pc.equal(column, word), False)
+    if not pa.types.is_dictionary(column.type):
+        return pc.fill_null(pc.equal(column, word), False)
+    # Arrow would write out every text before comparing it.
+    found = [pc.equal(chunk.dictionary, word).take(chunk.indices) for chunk in column.chunks]
+    return pc.fill_null(pa.chunked_array(found, pa.bool_()), False)
 
 
 def keeps_lineage_rule(points: pa.Table) -> pa.ChunkedArray:

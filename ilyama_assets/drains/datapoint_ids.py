@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+_DIGITS_OF_OCTET = np.frombuffer("".join(f"{octet:02x}" for octet in range(256)).encode(), "S2")
 _LENGTH = 36
-_HYPHENS = (8, 13, 18, 23)
-_PLACES = np.array([i for i in range(_LENGTH) if i not in _HYPHENS])
+_GROUPS = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 
 
 def datapoint_ids(ts: npt.NDArray[np.int64], series: npt.NDArray[np.uint64]) -> pa.StringArray:
@@ -18,8 +17,9 @@ def datapoint_ids(ts: npt.NDArray[np.int64], series: npt.NDArray[np.uint64]) -> 
     high = (time >> np.uint64(12)) << np.uint64(16) | np.uint64(0x8000) | time & np.uint64(0xFFF)
     low = np.uint64(0b10 << 62) | series
     octets = np.stack([high, low], axis=1).astype(">u8").view(np.uint8).reshape(len(ts), 16)
+    digits = _DIGITS_OF_OCTET[octets].view(np.uint8)
     text = np.full((len(ts), _LENGTH), ord("-"), np.uint8)
-    text[:, _PLACES[0::2]] = _DIGITS[octets >> 4]
-    text[:, _PLACES[1::2]] = _DIGITS[octets & 0xF]
+    for hyphens, (begin, end) in enumerate(_GROUPS):
+        text[:, begin + hyphens : end + hyphens] = digits[:, begin:end]
     offsets = np.arange(len(ts) + 1, dtype=np.int32) * _LENGTH
     return pa.StringArray.from_buffers(len(ts), pa.py_buffer(offsets), pa.py_buffer(text))

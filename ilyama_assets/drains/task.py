@@ -204,8 +204,10 @@ def write_tables(
     """Write rows into their tables' directories: one file for each table and day."""
     for name, parts in tables.items():
         rows = pa.concat_tables(parts).unify_dictionaries()
-        for day in pc.unique(rows[PARTITION]).to_pylist():
-            chosen = rows.filter(pc.equal(rows[PARTITION], day)).drop_columns([PARTITION])
+        days = pc.unique(rows[PARTITION]).to_pylist()
+        for day in days:
+            chosen = rows if len(days) == 1 else rows.filter(pc.equal(rows[PARTITION], day))
+            chosen = chosen.drop_columns([PARTITION])
             yield write_data_file(warehouse / name, TABLES[name], chosen, day=day, name=stem)
 
 

@@ -110,7 +110,7 @@ class AcceptedRows(msgspec.Struct, frozen=True):
     points: list[Points]
 
 
-class CurrentValue(msgspec.Struct, frozen=True):
+class CurrentValue(msgspec.Struct, frozen=True, gc=False):
     """The newest datapoint of a key at an instance that this drain has seen."""
 
     kind: DatapointKind
