@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from ilyama_protocol.canonical import canonical_hash
+from ilyama_protocol.contents import Contents, Row
 from ilyama_protocol.fingerprint import SchemaColumn
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -44,7 +45,12 @@ class RowBatch:
     pk_text: list[str]
     row_text: list[str | None]
     pk: list[dict[str, Scalar]]
-    row: list[dict[str, Any] | None]
+    contents: Contents = field(repr=False)
+
+    @property
+    def row(self) -> list[Row | None]:
+        """The content of every row."""
+        return self.contents.rows
 
 
 @dataclass(frozen=True, slots=True)

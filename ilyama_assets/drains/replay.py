@@ -36,6 +36,7 @@ from ilyama_assets.tables import (
     ROW_CHANGES,
     STATE_DATAPOINT,
 )
+from ilyama_protocol.contents import MixedContents
 from ilyama_protocol.intake.datapoints import affinities_of, datapoints_of
 from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE, newest_values
 from ilyama_protocol.intake.known_keys import KnownKeys
@@ -206,7 +207,9 @@ def _batch(first: dict[str, Any], rows: Sequence[dict[str, Any]], size: int) -> 
         pk_text=[row["pk"] if row else "{}" for row in at],
         row_text=[row["row"] if row else None for row in at],
         pk=[decode(row["pk"]) if row else {} for row in at],
-        row=[decode(row["row"]) if row and row["row"] is not None else None for row in at],
+        contents=MixedContents(
+            [decode(row["row"]) if row and row["row"] is not None else None for row in at]
+        ),
     )
 
 

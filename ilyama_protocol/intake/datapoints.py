@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -54,7 +54,7 @@ def datapoints_of(
 ) -> list[Points]:
     """The datapoints of the given rows, by column; `affinities` is None while unknown."""
     points = _existence(batch, rows)
-    for column, (at, values) in _columns(batch, rows).items():
+    for column, (at, values) in batch.contents.of(rows).items():
         key = key_of(batch.source_table, column)
         if affinities is None:
             points += _by_own_type(key, at, values)
@@ -68,42 +68,6 @@ def _existence(batch: RowBatch, rows: Sequence[int]) -> list[Points]:
     told = [i for i in rows if batch.op[i] != "update"]
     values = ["true" if batch.op[i] == "delete" else "false" for i in told]
     return [Points(DatapointKind.STATE, key, told, values)] if told else []
-
-
-def _columns(batch: RowBatch, rows: Sequence[int]) -> dict[str, tuple[Sequence[int], list[Any]]]:
-    """Each column's row indexes and values."""
-    at, contents = _contents(batch, rows)
-    alike = _columns_of_alike(contents)
-    if alike is not None:
-        return {name: (at, values) for name, values in alike.items()}
-    columns: dict[str, tuple[list[int], list[Any]]] = {}
-    for i, content in zip(at, contents, strict=True):
-        for name, value in content.items():
-            indexes, values = columns.setdefault(name, ([], []))
-            indexes.append(i)
-            values.append(value)
-    return dict(columns)
-
-
-def _contents(
-    batch: RowBatch, rows: Sequence[int]
-) -> tuple[Sequence[int], Sequence[dict[str, Any]]]:
-    """The rows that have a content, and their contents."""
-    if len(rows) == len(batch.row) and "delete" not in batch.op:
-        return rows, cast("list[dict[str, Any]]", batch.row)
-    found = [(i, content) for i in rows if (content := batch.row[i]) is not None]
-    return [i for i, _ in found], [content for _, content in found]
-
-
-def _columns_of_alike(contents: Sequence[dict[str, Any]]) -> dict[str, list[Any]] | None:
-    """The columns of contents that all have the same names, else None."""
-    names = contents[0] if contents else {}
-    if {*map(len, contents)} != {len(names)}:
-        return None
-    try:
-        return {name: [content[name] for content in contents] for name in names}
-    except KeyError:
-        return None
 
 
 def _by_affinity(key: str, at: Sequence[int], values: list[Any], affinity: str) -> list[Points]:

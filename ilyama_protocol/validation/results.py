@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ilyama_protocol.contents import MixedContents
 from ilyama_protocol.messages import (
     Acknowledgement,
     IngestRequest,
@@ -49,7 +50,7 @@ def _row_batch(case: Case) -> RowBatch:
         pk_text=texts.pk,
         row_text=texts.row,
         pk=[row["pk"] for row in rows],
-        row=[row.get("row") for row in rows],
+        contents=MixedContents([row.get("row") for row in rows]),
     )
 
 
