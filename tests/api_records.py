@@ -95,8 +95,11 @@ def _total(device_id: str, outcome: str, *, messages: int, rows: int) -> LedgerT
 
 def _current_values(tx: Transaction) -> None:
     now = micros(datetime.now(UTC))
-    values = {}
-    for number, instance in enumerate(INSTANCES):
-        values["t.mode", instance] = CurrentValue(DatapointKind.STATE, "idle", now, number, "t")
-        values["t.%", instance] = metric(micros(NINE))
+    values = {
+        "t.mode": {
+            instance: CurrentValue(DatapointKind.STATE, "idle", now, number, "t")
+            for number, instance in enumerate(INSTANCES)
+        },
+        "t.%": {instance: metric(micros(NINE)) for instance in INSTANCES},
+    }
     tx.current_values.advance(projected([(device, values) for device in DEVICES]), drain_id=3)

@@ -286,7 +286,7 @@ def test_a_generated_client_finds_nothing(reading: ApiServer) -> None:
 def test_a_point_read_is_an_index_probe(records: Platform) -> None:
     engine = create_engine(records.settings.postgres_url or "")
     with engine.connect() as connection:
-        values = projected([("big/device", {("t.c", str(n)): metric(n) for n in range(20_000)})])
+        values = projected([("big/device", {"t.c": {str(n): metric(n) for n in range(20_000)}})])
         CurrentValues(connection).advance(values, drain_id=3)
         connection.execute(text("ANALYZE current_value_record"))
         plan = _plan(connection, CurrentValueFilter("big/device", key="t.c", instance="77"))
