@@ -131,7 +131,8 @@ class CurrentValues:
 
     def advance(self, values: pa.Table, *, drain_id: int) -> None:
         """Store values that are newer than what is there."""
-        incoming = copied_arrow(self._connection, CURRENT_VALUE, values)
+        # In the order of the index, neighbours find its pages in memory.
+        incoming = copied_arrow(self._connection, CURRENT_VALUE, values.sort_by("identity"))
         names = [*values.column_names, "updated_at", "drain_id"]
         given = [incoming.c[name] for name in values.column_names]
         statement = insert(CURRENT_VALUE).from_select(
