@@ -53,6 +53,7 @@ _RECORDS = {
     "ledger_total": "The ledger summed by drain, device, table, kind and outcome.",
     "lineage": "Lineages that are not served from Postgres.",
     "segment": "Landed files, and the drain that took each.",
+    "table_schema": "The columns behind each schema hash that a device has sent.",
     "warehouse": "The UUID that ties these records to their tables.",
 }
 

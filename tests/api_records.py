@@ -57,7 +57,7 @@ def _devices(tx: Transaction) -> None:
         [RegisteredDevice("/".join(root), root[0], root[1], None) for root in roots], auto=True
     )
     state = encode_state(DeviceState(next_received_at=micros(NINE) + 1)).decode()
-    tx.devices.advance([(DEVICES[0], state)], drain_id=1)
+    tx.device_states.advance([(DEVICES[0], state)], drain_id=1)
 
 
 def _drain(tx: Transaction, drain_id: int, day: date, totals: list[LedgerTotal]) -> None:

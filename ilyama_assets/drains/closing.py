@@ -20,7 +20,7 @@ def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: 
     tx.devices.register(seal.newcomers, auto=True)
     tx.registries.ensure_components(done.device_id for done in seal.states)
     tx.registries.ensure_keys(seal.keys)
-    tx.devices.advance(
+    tx.device_states.advance(
         ((done.device_id, done.state) for done in seal.states), drain_id=drain.drain_id
     )
     for totals in seal.ledger:

@@ -35,7 +35,7 @@ def plan_drain(gateway: Gateway, segments: Iterable[Path], *, auto_register: boo
         known = _registered(tx, addresses)
         newcomers = _newcomers(addresses, known) if auto_register else {}
         devices = _orders(addresses, sizes, known | newcomers)
-        states = tx.devices.states(d.device_id for d in devices if d.device_id is not None)
+        states = tx.device_states.of(d.device_id for d in devices if d.device_id is not None)
     for device in devices:
         device.state = states.get(device.device_id or "")
     return Plan(devices, list(newcomers.values()))

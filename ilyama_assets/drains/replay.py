@@ -64,7 +64,7 @@ def replay_day(session: SparkSession, gateway: Gateway, warehouse: Warehouse, dr
     changes = _changes(session, warehouse, drain.day)
     devices = [row.device_id for row in changes.select("device_id").distinct().collect()]
     with gateway.transaction() as tx:
-        states = tx.devices.states(devices)
+        states = tx.device_states.of(devices)
     present = _present_ids(session, warehouse, drain.day)
     derive = _deriver(drain.drain_id, str(warehouse.root), states)
     products = (

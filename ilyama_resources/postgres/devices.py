@@ -1,4 +1,4 @@
-"""The registry of devices and what is remembered of each between drains."""
+"""The registry of devices."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, func, select, tuple_
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import BigInteger, Connection, Select, cast, func, select, tuple_
+from sqlalchemy.dialects.postgresql import JSON, insert
 
-from ilyama_resources.postgres.copying import copied, shown
+from ilyama_resources.postgres.copying import shown
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import DEVICE, DEVICE_STATE
 
@@ -27,7 +27,7 @@ class RegisteredDevice(NamedTuple):
 
 
 class DeviceEntry(NamedTuple):
-    """A device with everything the registry holds of it, and its state when it has one."""
+    """A device with everything the registry holds of it, and where its clock stands."""
 
     device_id: str
     topic_slug: str
@@ -38,14 +38,14 @@ class DeviceEntry(NamedTuple):
     firmware_version: str | None
     auto: bool
     registered_at: datetime
-    state: str | None
+    next_received_at: int | None
 
 
 _FIELDS = [DEVICE.c[name] for name in RegisteredDevice._fields]
 
 
 class Devices:
-    """Devices by their topic root, and their states by id."""
+    """Devices by their topic root, and by id."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -88,31 +88,9 @@ class Devices:
         query = select(DEVICE.c.device_id).order_by(func.random()).limit(size)
         return list(self._connection.scalars(query))
 
-    def states(self, device_ids: Iterable[str]) -> dict[str, str]:
-        """The stored states of the given devices."""
-        query = select(DEVICE_STATE.c.device_id, DEVICE_STATE.c.state)
-        rows = self._connection.execute(query.where(DEVICE_STATE.c.device_id.in_(list(device_ids))))
-        return {device_id: state for device_id, state in rows}
-
-    def advance(self, states: Iterable[tuple[str, str]], *, drain_id: int) -> None:
-        """Store the states after a drain."""
-        rows = ((device_id, state, drain_id) for device_id, state in states)
-        incoming = copied(self._connection, DEVICE_STATE, rows)
-        statement = insert(DEVICE_STATE).from_select(
-            [column.name for column in incoming.columns], select(incoming)
-        )
-        self._connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=[DEVICE_STATE.c.device_id],
-                set_={
-                    "state": statement.excluded.state,
-                    "drain_id": statement.excluded.drain_id,
-                },
-            )
-        )
-
 
 def _entries() -> Select[tuple[object, ...]]:
     fields = [DEVICE.c[name] for name in DeviceEntry._fields[:-1]]
     states = DEVICE.outerjoin(DEVICE_STATE, DEVICE_STATE.c.device_id == DEVICE.c.device_id)
-    return select(*fields, DEVICE_STATE.c.state).select_from(states)
+    clock = cast(DEVICE_STATE.c.state, JSON)["next_received_at"].astext.cast(BigInteger)
+    return select(*fields, clock).select_from(states)

@@ -28,6 +28,7 @@ from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres.api_tokens import ApiTokens
 from ilyama_resources.postgres.current_values import CurrentValues
 from ilyama_resources.postgres.derived_runs import DerivedRuns
+from ilyama_resources.postgres.device_states import DeviceStates
 from ilyama_resources.postgres.devices import Devices
 from ilyama_resources.postgres.drains import Drains
 from ilyama_resources.postgres.events import Events
@@ -58,6 +59,7 @@ class Transaction:
         self.segments = Segments(connection)
         self.drains = Drains(connection)
         self.devices = Devices(connection)
+        self.device_states = DeviceStates(connection)
         self.current_values = CurrentValues(connection)
         self.ledger = Ledger(connection)
         self.events = Events(connection)

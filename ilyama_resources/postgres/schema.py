@@ -61,6 +61,13 @@ DEVICE_STATE = Table(
     Column("drain_id", BigInteger, nullable=False),
 )
 
+TABLE_SCHEMA = Table(
+    "table_schema",
+    METADATA,
+    Column("schema_hash", Text, primary_key=True),
+    Column("columns", Text, nullable=False),
+)
+
 LINEAGE = Table(
     "lineage",
     METADATA,

@@ -6,7 +6,6 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from ilyama_protocol.intake.state import decode_state
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres.devices import DeviceEntry
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
@@ -66,6 +65,6 @@ def show_device(parts: PartsHere, _: PrincipalHere, device_id: str) -> DeviceIte
 
 
 def _item(entry: DeviceEntry) -> DeviceItem:
-    clock = None if entry.state is None else decode_state(entry.state.encode()).next_received_at
+    clock = entry.next_received_at
     known = entry._asdict() | {"last_received_at": None if clock is None else utc(clock - 1)}
     return DeviceItem.model_validate(known)

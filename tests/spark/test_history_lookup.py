@@ -49,7 +49,7 @@ def test_a_repeat_above_the_floor_of_its_lineage_adds_no_rows(platform: Platform
 
 def _raise_floor(platform: Platform, device_id: str, floor: int) -> None:
     with platform.gateway.transaction() as tx:
-        state = decode_state(tx.devices.states([device_id])[device_id].encode())
+        state = decode_state(tx.device_states.of([device_id])[device_id].encode())
         state.lineage(TABLE).floors[A] = floor
-        tx.devices.advance([(device_id, encode_state(state).decode())], drain_id=1)
+        tx.device_states.advance([(device_id, encode_state(state).decode())], drain_id=1)
         tx.commit()

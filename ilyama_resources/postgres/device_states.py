@@ -1,0 +1,133 @@
+"""What the engine remembers of devices, as it is kept between drains.
+
+A schema is named by the hash of its columns, and the tables of a fleet are much alike: a state
+keeps the hashes, and the columns of each are kept once for all devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects.postgresql import insert
+
+from ilyama_protocol.fingerprint import SchemaColumn
+from ilyama_protocol.intake.state import (
+    BoundSchema,
+    DeviceState,
+    LineageState,
+    decode_state,
+    encode_state,
+)
+from ilyama_resources.postgres.copying import copied
+from ilyama_resources.postgres.schema import DEVICE_STATE, TABLE_SCHEMA
+
+Columns = tuple[SchemaColumn, ...]
+"""The columns of a table."""
+
+
+class KeptLineage(msgspec.Struct, omit_defaults=True):
+    """A lineage as it is kept: of its schemas, the hash and the moment from which it holds."""
+
+    watermarks: dict[str, int] = {}
+    floors: dict[str, int] = {}
+    schemas: dict[str, int] = {}
+
+
+class KeptState(msgspec.Struct, omit_defaults=True):
+    """A device as it is kept."""
+
+    next_received_at: int | None = None
+    epochs: dict[str, int] = {}
+    lineages: dict[str, KeptLineage] = {}
+
+
+class DeviceStates:
+    """The states of devices."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def of(self, device_ids: Iterable[str]) -> dict[str, str]:
+        """The states of the given devices that have one, whole again."""
+        query = select(DEVICE_STATE.c.device_id, DEVICE_STATE.c.state)
+        rows = self._connection.execute(query.where(DEVICE_STATE.c.device_id.in_(list(device_ids))))
+        kept = {device_id: _kept_decoder.decode(state) for device_id, state in rows}
+        columns = self._columns(kept.values())
+        return {
+            device_id: encode_state(_whole(state, columns)).decode()
+            for device_id, state in kept.items()
+        }
+
+    def advance(self, states: Iterable[tuple[str, str]], *, drain_id: int) -> None:
+        """Store the states after a drain."""
+        whole = [(device_id, decode_state(state.encode())) for device_id, state in states]
+        self._keep_columns(state for _, state in whole)
+        rows = ((device_id, _kept(state), drain_id) for device_id, state in whole)
+        incoming = copied(self._connection, DEVICE_STATE, rows)
+        statement = insert(DEVICE_STATE).from_select(
+            [column.name for column in incoming.columns], select(incoming)
+        )
+        self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=[DEVICE_STATE.c.device_id],
+                set_={
+                    "state": statement.excluded.state,
+                    "drain_id": statement.excluded.drain_id,
+                },
+            )
+        )
+
+    def _columns(self, states: Iterable[KeptState]) -> dict[str, Columns]:
+        lineages = (lineage for state in states for lineage in state.lineages.values())
+        hashes = {schema_hash for lineage in lineages for schema_hash in lineage.schemas}
+        query = select(TABLE_SCHEMA.c.schema_hash, TABLE_SCHEMA.c.columns)
+        rows = self._connection.execute(query.where(TABLE_SCHEMA.c.schema_hash.in_(list(hashes))))
+        return {schema_hash: _columns_decoder.decode(columns) for schema_hash, columns in rows}
+
+    def _keep_columns(self, states: Iterable[DeviceState]) -> None:
+        lineages = (lineage for state in states for lineage in state.lineages.values())
+        schemas = {
+            schema_hash: bound.columns
+            for lineage in lineages
+            for schema_hash, bound in lineage.schemas.items()
+        }
+        rows = [
+            {"schema_hash": schema_hash, "columns": msgspec.json.encode(columns).decode()}
+            for schema_hash, columns in sorted(schemas.items())
+        ]
+        if rows:
+            self._connection.execute(insert(TABLE_SCHEMA).on_conflict_do_nothing(), rows)
+
+
+_kept_decoder = msgspec.json.Decoder(KeptState)
+_columns_decoder = msgspec.json.Decoder(Columns)
+
+
+def _kept(state: DeviceState) -> str:
+    lineages = {
+        table: KeptLineage(
+            lineage.watermarks,
+            lineage.floors,
+            {schema_hash: bound.holds_from for schema_hash, bound in lineage.schemas.items()},
+        )
+        for table, lineage in state.lineages.items()
+    }
+    kept = KeptState(state.next_received_at, state.epochs, lineages)
+    return msgspec.json.encode(kept).decode()
+
+
+def _whole(kept: KeptState, columns: Mapping[str, Columns]) -> DeviceState:
+    lineages = {
+        table: LineageState(
+            lineage.watermarks,
+            lineage.floors,
+            {
+                schema_hash: BoundSchema(holds_from, columns[schema_hash])
+                for schema_hash, holds_from in lineage.schemas.items()
+            },
+        )
+        for table, lineage in kept.lineages.items()
+    }
+    return DeviceState(kept.next_received_at, kept.epochs, lineages)

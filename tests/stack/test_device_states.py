@@ -1,0 +1,37 @@
+"""What is remembered of devices comes back as it was, and columns are kept once for a fleet."""
+
+from sqlalchemy import create_engine, text
+
+from ilyama_protocol.fingerprint import Affinity, SchemaColumn
+from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState, encode_state
+from tests.platform import Platform
+
+COLUMNS = (
+    SchemaColumn("a\0b", Affinity.REAL, 0, False),
+    SchemaColumn("id", Affinity.TEXT, 1, True),
+)
+
+
+def test_a_state_comes_back_whole_and_its_columns_lie_elsewhere(platform: Platform) -> None:
+    schemas = {"5c" * 32: BoundSchema(7, COLUMNS)}
+    lineage = LineageState({"epoch": 3}, {"epoch": 1}, schemas)
+    state = encode_state(DeviceState(9, {"epoch": 0}, {"readings": lineage})).decode()
+    fleet = {f"acme/{number}": state for number in range(3)}
+    with platform.gateway.transaction() as tx:
+        tx.device_states.advance(fleet.items(), drain_id=1)
+        tx.commit()
+    with platform.gateway.transaction() as tx:
+        assert tx.device_states.of([*fleet, "acme/unknown"]) == fleet
+    assert _kept(platform) == (1, 0)
+
+
+def _kept(platform: Platform) -> tuple[int, int]:
+    """How many schemas there are, and how many states that spell their columns out."""
+    engine = create_engine(platform.gateway.url)
+    with engine.connect() as connection:
+        schemas = connection.scalar(text("SELECT count(*) FROM table_schema"))
+        spelt = connection.scalar(
+            text("SELECT count(*) FROM device_state WHERE state LIKE '%REAL%'")
+        )
+    engine.dispose()
+    return schemas or 0, spelt or 0
