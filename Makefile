@@ -2,14 +2,17 @@
 
 PYTHON ?= python3
 VENV := .venv/bin
-SUITES := $(wildcard tests/unit tests/spark tests/stack)
+SUITES := $(wildcard tests/unit tests/spark tests/stack tests/faults tests/browser)
 CODE := $(wildcard ilyama_protocol ilyama_resources ilyama_assets sensors ilyama_service deploy tests benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-unit test-spark test-stack lint format lock clean
+.PHONY: help run setup test test-unit test-spark test-stack faults lint format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: setup ## Start the whole platform with a simulated fleet; Ctrl-C stops it
+	@$(VENV)/ilyama up --simulate
 
 setup: ## Install Java, the Python packages and the jars; instant when done before
 	@$(PYTHON) -m deploy.setup
@@ -25,6 +28,9 @@ test-spark: setup ## Run the tests of the transforms
 
 test-stack: setup ## Run the tests against real servers
 	$(VENV)/pytest tests/stack
+
+faults: setup ## Kill processes of a running stack under load, 50 times each way; FAULT_SEED chooses
+	FAULT_KILLS=$${FAULT_KILLS:-50} $(VENV)/pytest tests/faults
 
 lint: setup ## Check style, types and import directions
 	$(VENV)/ruff check $(CODE)

@@ -38,6 +38,7 @@ it says `stale` of a value that is older than 24 hours.
 """
 
 _RECORDS = {
+    "api_token": "Who may use the HTTP API: the SHA-256 of each token, never the token.",
     "component": "Owners of datapoints; a device is one, created by its first drain.",
     "current_value_record": "The newest value of every key of served lineages.",
     "datapoint_type": "Datapoint keys, created with the kind that was first seen.",
@@ -46,6 +47,7 @@ _RECORDS = {
     "device_state": "What the engine remembers of a device between drains, as JSON.",
     "drain": "Every drain and how far it has come: `open`, `sealed`, `done` or `held`.",
     "drain_seal": "What a sealed drain will commit and close with; gone once it is done.",
+    "idempotent_answer": "Answers of the HTTP API that the same key gets again, for a day.",
     "internal_log": "Lines for operators, such as why a drain is held.",
     "event": "What happened that somebody may want to know of: failed runs and checks, so far.",
     "ledger_total": "The ledger summed by drain, device, table, kind and outcome.",

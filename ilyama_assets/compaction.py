@@ -4,6 +4,7 @@ from typing import Any
 
 from dagster import AssetExecutionContext, Config, MaterializeResult, MetadataValue, asset
 
+from ilyama_assets.automation import now_and_then
 from ilyama_assets.catalog import KINDS, OWNERS
 from ilyama_assets.checks.reports import table_of
 from ilyama_assets.tables import INTAKE_TABLES
@@ -25,6 +26,7 @@ class CompactionConfig(Config):
     description="Small files of a day, rewritten into few; readers see the same rows.",
     kinds=KINDS,
     owners=OWNERS,
+    automation_condition=now_and_then(),
 )
 def compaction(
     context: AssetExecutionContext,
@@ -35,12 +37,20 @@ def compaction(
 ) -> MaterializeResult[Any]:
     """Compact every table and day that has too many small files."""
     warehouse, gateway = lake.warehouse, records.gateway
-    done = []
-    for contract in INTAKE_TABLES:
-        for day in days_worth_compacting(warehouse, contract, most_files=config.most_files):
-            with gateway.lock(f"table {contract.name}"):
-                done.append(compact_day(spark.spark_session, warehouse, contract, day))
-            context.log.info(f"{contract.name} of {day}: {done[-1].before} files became few")
+    with gateway.lock("compaction"):
+        done = [
+            compact_day(
+                spark.spark_session,
+                warehouse,
+                contract,
+                day,
+                commit_lock=gateway.lock(f"table {contract.name}"),
+            )
+            for contract in INTAKE_TABLES
+            for day in days_worth_compacting(warehouse, contract, most_files=config.most_files)
+        ]
+    for result in done:
+        context.log.info(f"{result.table} of {result.day}: {result.before} files became few")
     with gateway.transaction() as tx:
         at_rest = tx.drains.unfinished() is None
     removed = sum(warehouse.vacuum(c.name) for c in INTAKE_TABLES) if at_rest else 0

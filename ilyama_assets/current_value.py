@@ -2,13 +2,16 @@
 
 from typing import Any
 
-from dagster import AssetExecutionContext, AutomationCondition, Config, MaterializeResult, asset
+from dagster import AssetExecutionContext, Config, MaterializeResult, asset
 
+from ilyama_assets.automation import after_new_drains
 from ilyama_assets.catalog import KINDS, OWNERS, column_schema
 from ilyama_assets.derived import DerivedTable
 from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
 from ilyama_assets.transforms.current_values import IDENTITY, datapoints_of_drains, newest_per_key
+from ilyama_resources.delta import Warehouse
 from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.derived_runs import DerivedRun
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import load_settings
 from ilyama_resources.spark import Spark
@@ -28,9 +31,7 @@ class CurrentValueConfig(Config):
     kinds=KINDS,
     owners=OWNERS,
     metadata={"dagster/column_schema": column_schema(CURRENT_VALUE)},
-    automation_condition=AutomationCondition.any_deps_updated()
-    & AutomationCondition.all_deps_blocking_checks_passed()
-    & ~AutomationCondition.in_progress(),
+    automation_condition=after_new_drains(),
 )
 def current_value(
     context: AssetExecutionContext,
@@ -41,9 +42,18 @@ def current_value(
 ) -> MaterializeResult[Any]:
     """Merge the newest value of every key that new drains have touched."""
     table = DerivedTable(CURRENT_VALUE, records.gateway, lake.warehouse, spark.spark_session)
-    with table.next_run(rebuild=config.rebuild) as run:
-        points = datapoints_of_drains(spark.spark_session, lake.warehouse, run)
-        newest = newest_per_key(points, stale_after_h=load_settings().stale_after_h)
-        table.merge(newest, run, on=IDENTITY, newer="ts")
+    if table.was_interrupted():
+        _take_up(table, spark, lake.warehouse, rebuild=False)
+    run = _take_up(table, spark, lake.warehouse, rebuild=config.rebuild)
     context.log.info(f"took up drains {run.from_drain} to {run.to_drain}")
     return MaterializeResult(metadata=table.metadata(run))
+
+
+def _take_up(
+    table: DerivedTable, spark: Spark, warehouse: Warehouse, *, rebuild: bool
+) -> DerivedRun:
+    with table.next_run(rebuild=rebuild) as run:
+        points = datapoints_of_drains(spark.spark_session, warehouse, run)
+        newest = newest_per_key(points, stale_after_h=load_settings().stale_after_h)
+        table.merge(newest, run, on=IDENTITY, newer="ts")
+    return run

@@ -12,9 +12,14 @@ from ilyama_assets.intake import intake
 from ilyama_assets.jobs import JOBS
 from ilyama_assets.sources import SOURCES
 from ilyama_resources.lake import DeltaLake
+from ilyama_resources.mqtt.resource import Broker
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.spark import Spark
-from sensors.landed_segments import landed_segments
+from sensors.automation import automation
+from sensors.failed_checks import failed_checks
+from sensors.failed_runs import failed_runs
+from sensors.mqtt_ingest import mqtt_ingest
+from sensors.old_runs import old_runs
 
 _records = Records()
 
@@ -22,7 +27,12 @@ defs = Definitions(
     assets=[*SOURCES, intake, current_value, compaction],
     asset_checks=[*TABLE_CHECKS, *SERVING_CHECKS],
     jobs=JOBS,
-    sensors=[landed_segments],
-    resources={"records": _records, "lake": DeltaLake(records=_records), "spark": Spark()},
+    sensors=[mqtt_ingest, automation, failed_runs, failed_checks, old_runs],
+    resources={
+        "records": _records,
+        "lake": DeltaLake(records=_records),
+        "spark": Spark(),
+        "broker": Broker(),
+    },
     executor=in_process_executor,
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ilyama_resources.data_files import TableContract
@@ -21,6 +22,7 @@ from ilyama_resources.postgres.derived_runs import DerivedRun
 _TXN_APP = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 INCOMING = "incoming"
+_SAME_TRANSACTION = "DELTA_CONCURRENT_TRANSACTION"
 FIRST_DRAIN = 1
 
 
@@ -39,6 +41,11 @@ class DerivedTable:
         self._warehouse = warehouse
         self._session = session
         self._warehouse.ensure(contract)
+
+    def was_interrupted(self) -> bool:
+        """Whether the last run was not closed; the next one repeats its drains and no others."""
+        with self._gateway.transaction() as tx:
+            return tx.derived_runs.unfinished(self._contract.name) is not None
 
     @contextmanager
     def next_run(self, *, rebuild: bool = False) -> Iterator[DerivedRun]:
@@ -70,7 +77,7 @@ class DerivedTable:
         renew = f"INSERT OVERWRITE {target} SELECT * FROM {INCOMING}"
         crash_point("derived_merge.before")
         with self._gateway.lock(f"table {self._contract.name}"), self._transaction(run):
-            self._session.sql(renew if run.from_drain == FIRST_DRAIN else merge).collect()
+            write_once(self._session, renew if run.from_drain == FIRST_DRAIN else merge)
         crash_point("derived_merge.after")
 
     def metadata(self, run: DerivedRun) -> dict[str, Any]:
@@ -109,3 +116,17 @@ class DerivedTable:
         finally:
             self._session.conf.unset(_TXN_APP)
             self._session.conf.unset(_TXN_VERSION)
+
+
+def write_once(session: SparkSession, statement: str) -> None:
+    """Run a statement that carries an application transaction.
+
+    A statement goes on after its client was killed. When it commits while it is being repeated,
+    the repetition is refused; repeated once more it finds the transaction and changes nothing.
+    """
+    try:
+        session.sql(statement).collect()
+    except PySparkException as error:
+        if _SAME_TRANSACTION not in str(error):
+            raise
+        session.sql(statement).collect()

@@ -3,6 +3,7 @@
 PlatformError
 ├── SettingsError          a setting is wrong
 ├── EmbeddedServerError    an embedded server does not start
+├── PortTaken              another program listens where a part should
 ├── GatewayUnavailable     Postgres does not answer
 ├── BrokerUnavailable      the broker does not answer, or refuses
 ├── PublishRefused         the broker did not take a message

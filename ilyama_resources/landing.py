@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from ilyama_protocol.moments import day_of
 from ilyama_resources.durability import make_directory
 from ilyama_resources.faults import crash_point
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.segment_files import SUFFIX, Segment, read_footer, write_segment
+from ilyama_resources.segment_files import DRAFT, SUFFIX, Segment, read_footer, write_segment
 
 UNREADABLE = ".unreadable"
 _HOUR = "%Y-%m-%dT%H"
@@ -48,6 +49,15 @@ class Landing:
         with gateway.transaction() as tx:
             return segment_id in tx.segments.known([segment_id])
 
+    def probe(self) -> None:
+        """Try whether a segment could land; an OSError says why not."""
+        make_directory(self._segments)
+        probe = self._segments / f"probe-{uuid4()}"
+        try:
+            probe.write_bytes(b"landing")
+        finally:
+            probe.unlink(missing_ok=True)
+
     def register_found(self, gateway: Gateway) -> int:
         """Register segments that landed while Postgres, or the process, was gone."""
         on_disk = {path.stem: path for path in self._files()}
@@ -71,10 +81,16 @@ class Landing:
         return len(drained)
 
     def sweep(self, *, put_away_before: datetime) -> int:
-        """Remove the hours whose segments were all put away before a moment."""
+        """Remove the hours whose segments were all put away before a moment.
+
+        What a crash left half written before it goes too: it was never acknowledged.
+        """
         gone = [hour for hour in self._drained.glob("*") if _end_of(hour) <= put_away_before]
         for hour in gone:
             shutil.rmtree(hour)
+        for draft in self._segments.glob(f"*/*{DRAFT}"):
+            if draft.stat().st_mtime < put_away_before.timestamp():
+                draft.unlink(missing_ok=True)
         return len(gone)
 
     def _files(self) -> Iterator[Path]:

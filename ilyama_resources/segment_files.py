@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ilyama_protocol.intake.outcomes import Message
-from ilyama_protocol.moments import day_of, utc
+from ilyama_protocol.moments import day_number, day_of, utc
 from ilyama_resources.durability import force_to_disk, make_directory
 from ilyama_resources.faults import crash_point
 
@@ -35,6 +35,8 @@ SEGMENT_SCHEMA = pa.schema(
     ]
 )
 SUFFIX = ".parquet"
+DRAFT = ".landing"
+MOST_MESSAGES = 50_000
 _ORDINALS_PER_MS = 4096
 
 
@@ -69,11 +71,40 @@ class SegmentIds:
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
+class LiveSegmentIds:
+    """UUIDv7s of segments that land now: each is greater, even when the clock jumps back."""
+
+    def __init__(self) -> None:
+        self._last_ms = 0
+
+    def next(self) -> str:
+        """The id of the next segment."""
+        now = SegmentIds.fresh()
+        self._last_ms = max(self._last_ms + 1, now.started_ms)
+        return SegmentIds(self._last_ms, now.tail)[0]
+
+
+def portions(messages: Iterable[Message], *, max_bytes: int) -> Iterator[list[Message]]:
+    """Messages in portions that fit a segment: of one day and of a bounded size."""
+    portion: list[Message] = []
+    size = 0
+    for message in messages:
+        full = size + len(message.payload) > max_bytes or len(portion) == MOST_MESSAGES
+        other_day = portion and day_number(portion[0].landed_at) != day_number(message.landed_at)
+        if portion and (full or other_day):
+            yield portion
+            portion, size = [], 0
+        portion.append(message)
+        size += len(message.payload)
+    if portion:
+        yield portion
+
+
 def write_segment(path: Path, messages: Sequence[Message]) -> Segment:
     """Land messages of one day; when this returns they survive a crash."""
     segment = describe(path.stem, messages)
     make_directory(path.parent)
-    aside = path.with_suffix(".landing")
+    aside = path.with_suffix(DRAFT)
     try:
         _write_durably(aside, _table(segment, messages))
     except OSError:
@@ -87,11 +118,11 @@ def write_segment(path: Path, messages: Sequence[Message]) -> Segment:
     return segment
 
 
-def _write_durably(file: Path, table: pa.Table) -> None:
-    with file.open("wb") as out:
-        pq.write_table(table, out, compression="zstd")
-        out.flush()
-        os.fsync(out.fileno())
+def _write_durably(path: Path, table: pa.Table) -> None:
+    with path.open("wb") as file:
+        pq.write_table(table, file, compression="zstd")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read_messages(path: Path, *, topics: frozenset[str] | None = None) -> Iterator[Message]:

@@ -16,6 +16,7 @@ from dotenv import dotenv_values
 from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from ilyama_resources.embedded.ports import LOOPBACK
 from ilyama_resources.errors import PlatformError
 
 PREFIX: Final = "ILYAMA_"
@@ -32,6 +33,8 @@ class SettingsError(PlatformError):
 
 
 def _absolute(path: Path) -> Path:
+    if path.parts and path.parts[0].endswith(":"):
+        raise ValueError("a directory looks like /srv/ilyama; addresses like s3a:// are not served")
     return path.expanduser().absolute()
 
 
@@ -131,11 +134,16 @@ class Settings(BaseSettings):
     drain_max_bytes: PositiveInt = 64 * _MIB
     run_idle_s: PositiveFloat = 10
     run_max_s: PositiveFloat = 120
+    run_keep_days: PositiveInt = 14
     payload_max_bytes: PositiveInt = 512 * _KIB
     batch_max_rows: PositiveInt = 4096
     dagster_port: Port = 3000
     served_instances: PositiveInt = 1000
     stale_after_h: PositiveFloat = 24
+    api_host: str = LOOPBACK
+    api_port: Port = 8000
+    api_max_body_bytes: PositiveInt = 8 * _MIB
+    api_rate_per_s: PositiveFloat = 500
 
     @property
     def landing(self) -> Path:
@@ -171,6 +179,11 @@ class Settings(BaseSettings):
     def broker_dir(self) -> Path:
         """Where the embedded broker keeps its journal and configuration."""
         return self.home / "broker"
+
+    @property
+    def api_dir(self) -> Path:
+        """Where the HTTP API keeps its admin token."""
+        return self.home / "api"
 
     @property
     def jars(self) -> Path:

@@ -29,6 +29,9 @@ _RETRIES = 6
 _BACKOFF_MS = 2_000
 """A server that does not come back within seconds is gone; Spark itself would ask for minutes."""
 
+_CONFIGURATION: dict[str, Any] = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+"""Other readers take Spark's INT96 for nanoseconds, in which years before 1677 cannot be held."""
+
 
 class Spark(LazyPySparkResource):
     """The session of a run, on the configured server or on the embedded one.
@@ -86,7 +89,7 @@ def release(session: Any) -> None:
 
 
 def _session(remote: str) -> SparkSession:
-    session: Any = SparkSession.builder.remote(remote).create()
+    session: Any = SparkSession.builder.remote(remote).config(map=_CONFIGURATION).create()
     session.client.set_retry_policies(
         [DefaultPolicy(max_retries=_RETRIES, max_backoff=_BACKOFF_MS)]
     )

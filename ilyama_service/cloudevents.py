@@ -1,4 +1,4 @@
-"""CloudEvents v1.0 as a way in: a captured message per line."""
+"""CloudEvents v1.0 as a way in: a captured message per line, or an event over HTTP."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ LAST_MOMENT = micros(datetime(9999, 1, 1, tzinfo=UTC))
 
 
 class NotACloudEvent(ValueError):
-    """A line is no CloudEvent that carries an MQTT message; its text says why."""
+    """A text is no CloudEvent that carries an MQTT message; its text says why."""
 
 
 class CloudEvent(msgspec.Struct):
@@ -31,10 +31,14 @@ class CloudEvent(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(CloudEvent)
+_batch_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_NO_PAYLOAD = "missing required field `data_base64`"
+_WHERE_THE_PAYLOAD_GOES = "; the payload is read from data_base64 only, never from data"
 
 
 def message_of(line: bytes, *, now: int) -> Message:
-    """The message that a line carries; its segment and position come when it lands.
+    """The message that a captured line carries; its segment and position come when it lands.
 
     Args:
         line: The CloudEvent in JSON.
@@ -43,11 +47,46 @@ def message_of(line: bytes, *, now: int) -> Message:
     Raises:
         NotACloudEvent: The line is none.
     """
+    event = event_of(line)
+    return _message(event, _received_at(event, now))
+
+
+def message_received(text: bytes | msgspec.Raw, *, now: int) -> Message:
+    """The message of an event that arrives now, whatever time it names itself.
+
+    Raises:
+        NotACloudEvent: The text is none.
+    """
+    return _message(event_of(text), now)
+
+
+def event_of(text: bytes | msgspec.Raw) -> CloudEvent:
+    """The event in a JSON text.
+
+    Raises:
+        NotACloudEvent: The text is none.
+    """
     try:
-        event = _decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return _decoder.decode(text)
+    except _UNREADABLE as error:
+        hint = _WHERE_THE_PAYLOAD_GOES if _NO_PAYLOAD in str(error) else ""
+        raise NotACloudEvent(f"{error}{hint}") from error
+
+
+def texts_of(batch: bytes) -> list[msgspec.Raw]:
+    """The JSON texts of the events in a batch.
+
+    Raises:
+        NotACloudEvent: The batch is no JSON array.
+    """
+    try:
+        return _batch_decoder.decode(batch)
+    except _UNREADABLE as error:
         raise NotACloudEvent(str(error)) from error
-    return Message("", 0, event.subject, event.data_base64, _received_at(event, now))
+
+
+def _message(event: CloudEvent, received_at: int) -> Message:
+    return Message("", 0, event.subject, event.data_base64, received_at)
 
 
 def _received_at(event: CloudEvent, now: int) -> int:

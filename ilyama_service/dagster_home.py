@@ -1,12 +1,14 @@
-"""Dagster's own home: its configuration is generated, its storage lies in Postgres."""
+"""Dagster's own home: its configuration is generated, its storage lies in Postgres.
+
+Nothing here imports Dagster: whoever only points a process at the home need not wait for that.
+"""
 
 import os
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from dagster import DagsterInstance
-from dagster._core.instance import InstanceRef
+from sqlalchemy.engine import URL, make_url
 
 from ilyama_resources.embedded.ports import LOOPBACK, free_port
 from ilyama_resources.postgres import Gateway
@@ -26,47 +28,29 @@ _CONFIGURATION: Final[dict[str, Any]] = {
         "class": "DefaultRunCoordinator",
     },
 }
-_STATEMENT_TIMEOUT_MS: Final = 60_000
-_POOL_RECYCLE_S: Final = 3_600
-_SILENT: Final = {
-    "module": "dagster._core.storage.noop_compute_log_manager",
-    "class": "NoOpComputeLogManager",
-}
 
 
 class DagsterHome:
     """The directory from which Dagster's processes learn everything."""
 
     def __init__(self, settings: Settings) -> None:
-        self._directory = settings.home / "dagster"
-        self._code_port_file = self._directory / "code-port"
-        self.workspace = self._directory / "workspace.yaml"
+        self.directory = settings.home / "dagster"
+        self._code_port_file = self.directory / "code-port"
+        self.workspace = self.directory / "workspace.yaml"
         """Points at the code server of a stack."""
 
-    def prepare(self, gateway: Gateway) -> Path:
-        """Write the configuration, and point this process and its children at the home."""
-        private_directory(self._directory)
-        _replace(self._directory / "dagster.yaml", yaml.safe_dump(_CONFIGURATION, sort_keys=False))
-        url = gateway.ensure_database(f"{gateway.database}_dagster")
-        os.environ[URL_VARIABLE] = url.replace("postgresql+psycopg2://", "postgresql://")
-        os.environ[HOME_VARIABLE] = str(self._directory)
-        return self._directory
+    def prepare(self, gateway: Gateway) -> None:
+        """Write the configuration, make the database, and point this process at both."""
+        private_directory(self.directory)
+        _replace(self.directory / "dagster.yaml", yaml.safe_dump(_CONFIGURATION, sort_keys=False))
+        gateway.ensure_database(_database_beside(gateway.url).database or "")
+        self.point_here(gateway.url)
 
-    def initialise_storage(self) -> None:
-        """Make Dagster's tables before several of its processes would at once."""
-        with DagsterInstance.from_config(str(self._directory)) as instance:
-            instance.get_runs_count()
-
-    def foreground_instance(self) -> DagsterInstance:
-        """An instance for runs in this process, whose output stays on this terminal."""
-        instance = DagsterInstance.from_ref(
-            InstanceRef.from_dir(str(self._directory), overrides={"compute_logs": _SILENT})
-        )
-        # Its storage otherwise opens a connection for every event it writes.
-        instance.optimize_for_webserver(
-            statement_timeout=_STATEMENT_TIMEOUT_MS, pool_recycle=_POOL_RECYCLE_S, max_overflow=4
-        )
-        return instance
+    def point_here(self, postgres_url: str) -> None:
+        """Let this process, and whatever it becomes or starts, find the home."""
+        url = _database_beside(postgres_url).set(drivername="postgresql")
+        os.environ[URL_VARIABLE] = url.render_as_string(hide_password=False)
+        os.environ[HOME_VARIABLE] = str(self.directory)
 
     def code_port(self) -> int | None:
         """Where the code server of a stack listens, if one was ever started."""
@@ -82,6 +66,12 @@ class DagsterHome:
         _replace(self.workspace, yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
         _replace(self._code_port_file, str(port))
         return port
+
+
+def _database_beside(postgres_url: str) -> URL:
+    """Dagster's database lies beside that of the records."""
+    url = make_url(postgres_url)
+    return url.set(database=f"{url.database}_dagster")
 
 
 def _replace(path: Path, text: str) -> None:

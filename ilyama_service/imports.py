@@ -14,14 +14,13 @@ from typing import NamedTuple
 import msgspec
 
 from ilyama_protocol.intake.outcomes import Message
-from ilyama_protocol.moments import day_number, day_of, micros
+from ilyama_protocol.moments import day_of, micros
 from ilyama_resources.durability import force_to_disk, make_directory
 from ilyama_resources.landing import Landing, register
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.segment_files import SegmentIds
+from ilyama_resources.segment_files import SegmentIds, portions
 from ilyama_service.cloudevents import NotACloudEvent, message_of
 
-MOST_MESSAGES = 50_000
 Complaint = Callable[[int, str], None]
 """Takes the number of a line that is no CloudEvent, and what is wrong with it."""
 
@@ -65,7 +64,7 @@ class Importer:
         ids = SegmentIds(note.started_ms, note.tail)
         lines = _Lines(complain, now=note.now)
         messages = size = resumed = segments = 0
-        for group in _groups(lines.messages(file), max_bytes=note.segment_max_bytes):
+        for group in portions(lines.messages(file), max_bytes=note.segment_max_bytes):
             resumed += self._land(ids[segments], group)
             segments += 1
             messages += len(group)
@@ -97,21 +96,6 @@ class Importer:
         aside.rename(file)
         force_to_disk(file.parent)
         return note
-
-
-def _groups(messages: Iterator[Message], *, max_bytes: int) -> Iterator[list[Message]]:
-    """Messages in portions of one day and of a bounded size."""
-    group: list[Message] = []
-    size = 0
-    for message in messages:
-        full = size + len(message.payload) > max_bytes or len(group) == MOST_MESSAGES
-        if group and (full or day_number(group[0].landed_at) != day_number(message.landed_at)):
-            yield group
-            group, size = [], 0
-        group.append(message)
-        size += len(message.payload)
-    if group:
-        yield group
 
 
 class _Lines:

@@ -27,6 +27,9 @@ from tests.tables import (
     stored_rows,
 )
 
+NO_SPARK = "sc://127.0.0.1:1"
+"""For platforms that do not drain: nobody listens there."""
+
 
 @dataclass(frozen=True)
 class Platform:

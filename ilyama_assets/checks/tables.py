@@ -12,6 +12,7 @@ from dagster import (
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ilyama_assets.automation import every_night, now_and_then
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
 from ilyama_assets.tables import (
     BATCH_LEDGER,
@@ -42,6 +43,7 @@ def _rule_check(contract: TableContract, rule: str) -> AssetChecksDefinition:
         asset=contract.name,
         name=rule,
         blocking=True,
+        automation_condition=every_night(),
         description=f"Every row keeps the table's CHECK constraint `{rule}`.",
     )
     def check(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
@@ -78,6 +80,7 @@ def _rule_check(contract: TableContract, rule: str) -> AssetChecksDefinition:
     asset=ROW_CHANGES.name,
     name="one_row_per_dedup_key_in_table",
     blocking=True,
+    automation_condition=every_night(),
     description="Over the whole table, no two rows share a dedup key.",
 )
 def one_row_per_dedup_key_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
@@ -102,6 +105,7 @@ def one_row_per_dedup_key_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckR
     asset=BATCH_LEDGER.name,
     name="ledger_balance_in_table",
     blocking=True,
+    automation_condition=every_night(),
     description="Per segment, device and table, what was received is accounted for.",
 )
 def ledger_balance_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
@@ -137,6 +141,7 @@ def ledger_balance_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
 @asset_check(
     asset=RAW_BATCHES.name,
     name="intake_is_fresh",
+    automation_condition=now_and_then(),
     description="Nothing that landed has been waiting for a drain for more than an hour.",
 )
 def intake_is_fresh(records: Records) -> AssetCheckResult:

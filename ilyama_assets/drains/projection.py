@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from ilyama_assets.drains.datapoint_ids import datapoint_ids
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE, DatapointKind
+from ilyama_protocol.intake.identities import identities
 from ilyama_protocol.intake.outcomes import CurrentValue
 
 POLICY = "latest"
@@ -49,7 +49,7 @@ def projected(devices: Sequence[tuple[str, CurrentOfDevice]]) -> pa.Table:
     ts = np.fromiter((value.ts for value in values), np.int64, len(values))
     series = np.fromiter((value.series for value in values), np.uint64, len(values))
     columns: dict[str, Any] = {
-        "identity": [name for device in devices for name in _identities(*device)],
+        "identity": [name for device in devices for name in identities(*device)],
         "owner_id": [device_id for device_id, current in devices for _ in current],
         "key": _shown([key for key, _ in places]),
         "instance": _shown([instance for _, instance in places]),
@@ -94,16 +94,6 @@ def decoded(streams: Iterable[bytes]) -> pa.Table:
     """The current values of all streams."""
     tables = [pa.ipc.open_stream(stream).read_all() for stream in streams if stream]
     return pa.concat_tables(tables) if tables else PROJECTION_SCHEMA.empty_table()
-
-
-def _identities(device_id: str, current: Iterable[tuple[str, str]]) -> Iterable[str]:
-    """A hash of each value's identity: keys and instances may be longer than an index allows."""
-    head = f"{OWNER_KIND}\n{PROVENANCE}\n{len(device_id)}:{device_id}"
-    owner = blake2b(head.encode(), digest_size=16)
-    for key, instance in current:
-        identity = owner.copy()
-        identity.update(f"{len(key)}:{key}{instance}".encode())
-        yield identity.hexdigest()
 
 
 def _shown(texts: Sequence[object]) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -45,9 +46,14 @@ def days_worth_compacting(
 
 
 def compact_day(
-    session: SparkSession, warehouse: Warehouse, contract: TableContract, day: date
+    session: SparkSession,
+    warehouse: Warehouse,
+    contract: TableContract,
+    day: date,
+    *,
+    commit_lock: AbstractContextManager[None],
 ) -> Compacted:
-    """Replace the small files of a day; the caller holds the table's lock."""
+    """Replace the small files of a day; drains go on meanwhile, but for the commit itself."""
     old = [
         file
         for file in warehouse.files(contract.name)
@@ -63,7 +69,8 @@ def compact_day(
     written = spread.mapInArrow(write, "file binary").toArrow()["file"]
     new = [msgspec.json.decode(body.as_py(), type=DataFile) for body in written]
     _refuse_difference(old, new)
-    warehouse.replace(contract.name, old, new)
+    with commit_lock:
+        warehouse.replace(contract.name, old, new)
     return Compacted(
         contract.name,
         day.isoformat(),

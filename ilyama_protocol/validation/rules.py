@@ -71,6 +71,6 @@ def _rejection(case: Case, rule: Rule, fault: Fault) -> Rejection:
         fault.json_path,
         fault.message,
         source_table=table if envelopes.is_table_name(table) else None,
-        row_count=len(sent_rows) if case.kind in BATCHES and isinstance(sent_rows, list) else 0,
+        row_count=len(sent_rows) if isinstance(sent_rows, list) else 0,
         batch_id=case.document["batch_id"].lower() if has_batch_id else None,
     )

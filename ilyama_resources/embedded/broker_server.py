@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, ClassVar, Final
 
 from ilyama_resources.embedded.broker_configuration import (
@@ -15,7 +16,7 @@ from ilyama_resources.embedded.broker_configuration import (
     write_private,
 )
 from ilyama_resources.embedded.java import find_java
-from ilyama_resources.embedded.ports import LOOPBACK, accepts, is_free
+from ilyama_resources.embedded.ports import LOOPBACK, accepts, free_port, is_free
 from ilyama_resources.embedded.server import (
     EmbeddedServer,
     EmbeddedServerError,
@@ -23,6 +24,7 @@ from ilyama_resources.embedded.server import (
     dies_with_parent,
     wait_until,
 )
+from ilyama_resources.mqtt.subscriber import MqttSubscriber
 from ilyama_resources.settings import Settings, private_directory, variable
 
 _MAIN_CLASS: Final = "ilyama.Broker"
@@ -60,11 +62,38 @@ class EmbeddedBroker(EmbeddedServer):
         super().__init__(settings)
         self._directory = settings.broker_dir
         self._password_file = self._directory / "password"
+        self._subscribed = self._directory / "subscribed"
 
     def start(self, log: IO[bytes]) -> tuple[subprocess.Popen[bytes], Endpoint]:
         """Start the broker and wait until it listens."""
         self._require_classes()
         port = self._require_port()
+        if not self._subscription_exists():
+            self._subscribe_before_devices_come(log)
+        return self._serve(log, port)
+
+    def _subscription_exists(self) -> bool:
+        return self._subscribed.exists() and self._subscribed.read_text() == self._subscription()
+
+    def _subscription(self) -> str:
+        filters = MqttSubscriber(self.settings, "", None).filters
+        return "\n".join((self.settings.ingest_client_id, *filters))
+
+    def _subscribe_before_devices_come(self, log: IO[bytes]) -> None:
+        """Let the platform subscribe while the broker listens where no device looks for it.
+
+        A broker keeps nothing that nobody has asked for: what a device published before the first
+        subscription would be acknowledged and lost.
+        """
+        process, endpoint = self._serve(log, free_port())
+        try:
+            MqttSubscriber(self.settings, endpoint.url, None).subscribe_only()
+        finally:
+            process.send_signal(self.stop_signal)
+            process.wait(self.stop_within_s)
+        self._subscribed.write_text(self._subscription())
+
+    def _serve(self, log: IO[bytes], port: int) -> tuple[subprocess.Popen[bytes], Endpoint]:
         self._configure(port)
         process = self._launch(log)
         if not wait_until(lambda: accepts(port), process=process, within_s=self.start_within_s):
@@ -77,11 +106,9 @@ class EmbeddedBroker(EmbeddedServer):
         return shutil.disk_usage(self._directory).free >= self.settings.broker_min_disk_free
 
     def _require_classes(self) -> None:
-        for part in ("broker", "broker-classes"):
-            if not (self.settings.jars / part).is_dir():
-                raise EmbeddedServerError(
-                    f"{self.settings.jars / part} is missing: run `make setup`."
-                )
+        for directory in self._class_path:
+            if not directory.is_dir():
+                raise EmbeddedServerError(f"{directory} is missing: run `make setup`.")
 
     def _require_port(self) -> int:
         port = self.settings.broker_port
@@ -123,9 +150,13 @@ class EmbeddedBroker(EmbeddedServer):
             "-Duser.timezone=UTC",
             f"-Djava.security.auth.login.config={self._directory / 'login.config'}",
             *_LOGGING,
-            *("-cp", f"{self.settings.jars}/broker-classes:{self.settings.jars}/broker/*"),
+            *("-cp", "{}:{}/*".format(*self._class_path)),
             *(_MAIN_CLASS, str(self._directory / "broker.xml")),
         ]
+
+    @property
+    def _class_path(self) -> tuple[Path, Path]:
+        return self.settings.jars / "broker-classes", self.settings.jars / "broker"
 
     def _url(self, port: int) -> str:
         return f"mqtt://{USER}:{self._password_file.read_text()}@{LOOPBACK}:{port}"

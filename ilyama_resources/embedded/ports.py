@@ -3,7 +3,13 @@
 import socket
 from typing import Final
 
+from ilyama_resources.errors import PlatformError
+
 LOOPBACK: Final = "127.0.0.1"
+
+
+class PortTaken(PlatformError):
+    """Another program listens where a part of the platform should."""
 
 
 def free_port(preferred: int | None = None) -> int:

@@ -37,6 +37,7 @@ class SegmentWriter:
         self._gateway = gateway
         self._ids = ids
         self._ask_postgres_at = 0.0
+        self._unregistered: list[Segment] = []
 
     def land(self, messages: Sequence[Message]) -> Landed:
         """Write messages so that they survive a crash, then register them if Postgres is there.
@@ -45,15 +46,18 @@ class SegmentWriter:
             OSError: the disk does not take them; what was written of them stays.
         """
         segments = [self._landing.write(self._ids.next(), day) for day in one_day_each(messages)]
-        return Landed(segments, self._register(segments))
+        # What Postgres missed goes first: drains take segments in their order.
+        self._unregistered += segments
+        return Landed(segments, self._register())
 
-    def _register(self, segments: list[Segment]) -> bool:
+    def _register(self) -> bool:
         if self._gateway is None or time.monotonic() < self._ask_postgres_at:
             return False
         try:
-            register(self._gateway, segments)
+            register(self._gateway, self._unregistered)
         except (GatewayUnavailable, SQLAlchemyError) as error:
             self._ask_postgres_at = time.monotonic() + _POSTGRES_PAUSE_S
             log_event("not_registered", level=logging.WARNING, reason=type(error).__name__)
             return False
+        self._unregistered = []
         return True

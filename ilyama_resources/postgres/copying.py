@@ -14,13 +14,13 @@ from sqlalchemy import Column, Connection, MetaData, Table
 _END_OF_DATA = b"\n\\.\n"
 """Before Postgres 18 a CSV ends at such a line, even inside a quoted text."""
 
-_NUL, _SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", _NUL: _SHOWN_NUL})
+_NUL, SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", _NUL: SHOWN_NUL})
 
 
 def shown(text: str) -> str:
     """A text as Postgres can hold it: without U+0000."""
-    return text.replace(_NUL, _SHOWN_NUL)
+    return text.replace(_NUL, SHOWN_NUL)
 
 
 def copied(connection: Connection, table: Table, rows: Iterable[Sequence[Any]]) -> Table:

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 import pyarrow as pa
-from sqlalchemy import Connection, Select, delete, func, literal, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Label,
+    Select,
+    case,
+    collate,
+    delete,
+    func,
+    literal,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects.postgresql import insert
 
-from ilyama_resources.postgres.copying import copied_arrow
+from ilyama_protocol.intake.identities import identities
+from ilyama_resources.postgres.copying import SHOWN_NUL, copied_arrow, shown
 from ilyama_resources.postgres.pairs import these
-from ilyama_resources.postgres.schema import CURRENT_VALUE, LINEAGE
+from ilyama_resources.postgres.schema import CURRENT_VALUE, LINEAGE, WAREHOUSE
+
+PROVENANCES = ("observed", "calculated", "intended")
 
 Lineage = tuple[str, str]
 """(device_id, source_table)."""
@@ -39,7 +55,45 @@ class CurrentValueRecord(NamedTuple):
     drain_id: int
 
 
+class CurrentValueFilter(NamedTuple):
+    """Which current values are asked for; what is None does not narrow."""
+
+    device_id: str | None = None
+    key: str | None = None
+    key_prefix: str | None = None
+    instance: str | None = None
+
+
+class CurrentValuePlace(NamedTuple):
+    """Where a page of current values ended."""
+
+    owner_id: str
+    key: str
+    instance: str
+    identity: UUID
+
+
+class ServedValue(NamedTuple):
+    """A current value with the word for its age."""
+
+    record: CurrentValueRecord
+    state: str
+
+    @property
+    def place(self) -> CurrentValuePlace:
+        """Where a page that ends with this value ends."""
+        found = self.record
+        identity = UUID(found.identity)
+        return CurrentValuePlace(found.owner_id, found.key, found.instance, identity)
+
+
 _FIELDS = [CURRENT_VALUE.c[name] for name in CurrentValueRecord._fields]
+_ORDER = (
+    CURRENT_VALUE.c.owner_id,
+    collate(CURRENT_VALUE.c.key, "C"),
+    collate(CURRENT_VALUE.c.instance, "C"),
+    CURRENT_VALUE.c.identity,
+)
 
 
 class CurrentValues:
@@ -119,6 +173,23 @@ class CurrentValues:
         )
         return list(self._stream(query.order_by(CURRENT_VALUE.c.key, CURRENT_VALUE.c.instance)))
 
+    def page(
+        self, wanted: CurrentValueFilter, *, after: CurrentValuePlace | None, limit: int
+    ) -> list[ServedValue]:
+        """The next values in the order of device, key and instance."""
+        query = select(*_FIELDS, _state()).where(*_narrowed(wanted))
+        if after is not None:
+            query = query.where(tuple_(*_ORDER) > tuple_(*_literals(after)))
+        rows = self._connection.execute(query.order_by(*_ORDER).limit(limit))
+        return [ServedValue(CurrentValueRecord(*row[:-1]), row[-1]) for row in rows]
+
+    def unserved_tables(self, device_id: str) -> list[str]:
+        """The source tables of a device that are not served from Postgres."""
+        query = select(LINEAGE.c.source_table).where(
+            LINEAGE.c.device_id == shown(device_id), LINEAGE.c.served.is_(False)
+        )
+        return list(self._connection.scalars(query.order_by(LINEAGE.c.source_table)))
+
     def unserved_of(self, device_ids: Iterable[str]) -> set[Lineage]:
         """The lineages of some devices that are not served from Postgres."""
         query = select(LINEAGE.c.device_id, LINEAGE.c.source_table).where(
@@ -130,3 +201,45 @@ class CurrentValues:
     def _stream(self, query: Select[tuple[object, ...]]) -> Iterator[CurrentValueRecord]:
         rows = self._connection.execution_options(yield_per=10_000).execute(query)
         return (CurrentValueRecord(*row) for row in rows)
+
+
+def _state() -> Label[str]:
+    hours = select(WAREHOUSE.c.stale_after_h).scalar_subquery()
+    limit = func.now() - hours * literal(timedelta(hours=1))
+    return case((CURRENT_VALUE.c.ts < limit, "stale"), else_="fresh").label("state")
+
+
+def _literals(place: CurrentValuePlace) -> list[ColumnElement[object]]:
+    texts = zip(_ORDER, map(str, place), strict=True)
+    return [literal(value, column.type) for column, value in texts]
+
+
+def _narrowed(wanted: CurrentValueFilter) -> list[ColumnElement[bool]]:
+    conditions = [
+        column == shown(value)
+        for column, value in (
+            (CURRENT_VALUE.c.owner_id, wanted.device_id),
+            (CURRENT_VALUE.c.key, wanted.key),
+            (CURRENT_VALUE.c.instance, wanted.instance),
+        )
+        if value is not None
+    ]
+    if wanted.key_prefix:
+        prefix = shown(wanted.key_prefix)
+        conditions.append(CURRENT_VALUE.c.key.startswith(prefix, autoescape=True))
+    return [*conditions, *_probe(wanted)]
+
+
+def _probe(wanted: CurrentValueFilter) -> list[ColumnElement[bool]]:
+    """A value that is named in full is found by its identity, one look per provenance."""
+    device_id, key, _, instance = wanted
+    if device_id is None or key is None or instance is None:
+        return []
+    if SHOWN_NUL in shown(device_id + key + instance):
+        return []  # It may stand for a U+0000, of which the identity was made.
+    names = [
+        name
+        for provenance in PROVENANCES
+        for name in identities(device_id, [(key, instance)], provenance=provenance)
+    ]
+    return [CURRENT_VALUE.c.identity.in_(names)]

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select, tuple_
+from sqlalchemy import Connection, Select, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
-from ilyama_resources.postgres.copying import copied
+from ilyama_resources.postgres.copying import copied, shown
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import DEVICE, DEVICE_STATE
 
@@ -24,6 +24,21 @@ class RegisteredDevice(NamedTuple):
     topic_slug: str
     device_name: str
     firmware_version: str | None
+
+
+class DeviceEntry(NamedTuple):
+    """A device with everything the registry holds of it, and its state when it has one."""
+
+    device_id: str
+    topic_slug: str
+    device_name: str
+    org_id: str | None
+    project_id: str | None
+    fleet_id: str | None
+    firmware_version: str | None
+    auto: bool
+    registered_at: datetime
+    state: str | None
 
 
 _FIELDS = [DEVICE.c[name] for name in RegisteredDevice._fields]
@@ -47,6 +62,19 @@ class Devices:
         query = select(*_FIELDS).where(DEVICE.c.device_id.in_(list(device_ids)))
         devices = [RegisteredDevice(*row) for row in self._connection.execute(query)]
         return {device.device_id: device for device in devices}
+
+    def page(self, *, after: str | None, limit: int) -> list[DeviceEntry]:
+        """The next devices after an id, in its order."""
+        query = _entries().order_by(DEVICE.c.device_id).limit(limit)
+        if after is not None:
+            query = query.where(DEVICE.c.device_id > after)
+        return [DeviceEntry(*row) for row in self._connection.execute(query)]
+
+    def entry(self, device_id: str) -> DeviceEntry | None:
+        """One device by its id."""
+        query = _entries().where(DEVICE.c.device_id == shown(device_id))
+        row = self._connection.execute(query).first()
+        return None if row is None else DeviceEntry(*row)
 
     def register(self, devices: Iterable[RegisteredDevice], *, auto: bool) -> None:
         """Add devices that are not registered yet."""
@@ -82,3 +110,9 @@ class Devices:
                 },
             )
         )
+
+
+def _entries() -> Select[tuple[object, ...]]:
+    fields = [DEVICE.c[name] for name in DeviceEntry._fields[:-1]]
+    states = DEVICE.outerjoin(DEVICE_STATE, DEVICE_STATE.c.device_id == DEVICE.c.device_id)
+    return select(*fields, DEVICE_STATE.c.state).select_from(states)

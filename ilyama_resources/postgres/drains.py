@@ -71,12 +71,6 @@ class Drains:
         query = select(func.coalesce(func.max(DRAIN.c.drain_id), 0))
         return self._connection.scalar(query.where(DRAIN.c.state == DrainState.DONE)) or 0
 
-    def last_done(self) -> Drain | None:
-        """The drain that was closed last."""
-        query = select(*_FIELDS).where(DRAIN.c.state == DrainState.DONE)
-        row = self._connection.execute(query.order_by(DRAIN.c.drain_id.desc()).limit(1)).first()
-        return None if row is None else _drain(tuple(row))
-
     def open(self, drain_id: int, day: date, *, origin: str) -> None:
         """Begin a drain."""
         self._connection.execute(
@@ -154,6 +148,27 @@ class Drains:
         """The newest drains, newest first."""
         query = select(*_FIELDS).order_by(DRAIN.c.drain_id.desc()).limit(limit)
         return [_drain(tuple(row)) for row in self._connection.execute(query)]
+
+    def page(
+        self,
+        *,
+        state: DrainState | None = None,
+        day: date | None = None,
+        before: int | None = None,
+        limit: int,
+    ) -> list[Drain]:
+        """The next drains below an id, newest first."""
+        query = select(*_FIELDS).order_by(DRAIN.c.drain_id.desc()).limit(limit)
+        for column, value in ((DRAIN.c.state, state), (DRAIN.c.day, day)):
+            query = query if value is None else query.where(column == value)
+        if before is not None:
+            query = query.where(DRAIN.c.drain_id < before)
+        return [_drain(tuple(row)) for row in self._connection.execute(query)]
+
+    def last_done(self) -> Drain | None:
+        """The newest drain that is closed."""
+        newest = self.page(state=DrainState.DONE, limit=1)
+        return newest[0] if newest else None
 
     def find(self, drain_id: int) -> Drain | None:
         """One drain by its id."""

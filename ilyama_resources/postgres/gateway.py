@@ -17,20 +17,29 @@ from typing import Self
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from ilyama_resources.errors import PlatformError
+from ilyama_resources.postgres.api_tokens import ApiTokens
 from ilyama_resources.postgres.current_values import CurrentValues
 from ilyama_resources.postgres.derived_runs import DerivedRuns
 from ilyama_resources.postgres.devices import Devices
 from ilyama_resources.postgres.drains import Drains
 from ilyama_resources.postgres.events import Events
+from ilyama_resources.postgres.idempotent_answers import IdempotentAnswers
 from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.registries import Registries
 from ilyama_resources.postgres.segments import Segments
 from ilyama_resources.postgres.warehouses import Warehouses
+
+_CONNECT_WITHIN_S = 10
+_migrated: set[str] = set()
+"""The addresses whose schema this process has brought to the newest version."""
 
 
 class GatewayUnavailable(PlatformError):
@@ -55,6 +64,8 @@ class Transaction:
         self.registries = Registries(connection)
         self.derived_runs = DerivedRuns(connection)
         self.warehouses = Warehouses(connection)
+        self.api_tokens = ApiTokens(connection)
+        self.idempotent_answers = IdempotentAnswers(connection)
 
     def commit(self) -> None:
         """Make everything done so far durable."""
@@ -78,11 +89,12 @@ class Gateway:
     """The door to the records of one platform."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
 
     @cached_property
     def _engine(self) -> Engine:
-        return create_engine(self._url, pool_pre_ping=True, pool_size=4)
+        patience = {"connect_timeout": _CONNECT_WITHIN_S}
+        return create_engine(self.url, pool_pre_ping=True, pool_size=4, connect_args=patience)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -91,33 +103,51 @@ class Gateway:
             yield transaction
 
     @contextmanager
-    def lock(self, name: str, *, wait: bool = True) -> Iterator[None]:
-        """Hold a lock that dies with this process, or raise LockTaken."""
-        verb = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
+    def lock(self, name: str, *, wait: bool = True, shared: bool = False) -> Iterator[None]:
+        """Hold a lock that dies with this process, alone or with others, or raise LockTaken."""
         with _as_gateway_errors(), self._engine.connect() as connection:
             connection.execution_options(isolation_level="AUTOCOMMIT")
-            key = {"key": _lock_key(name)}
-            if connection.scalar(text(f"SELECT {verb}(:key)"), key) is False:
+            lock = _AdvisoryLock(connection, _lock_key(name), shared=shared)
+            if not lock.take(wait=wait):
                 raise LockTaken(name)
             try:
                 yield
             finally:
-                _unlock(connection, key)
+                lock.release()
+
+    def is_free(self, name: str) -> bool:
+        """Whether nobody holds a lock."""
+        try:
+            with self.lock(name, wait=False):
+                return True
+        except LockTaken:
+            return False
 
     def migrate(self) -> None:
-        """Bring the schema to the newest version; safe to call from several processes."""
-        config = Config()
-        config.set_main_option(
-            "script_location", str(files("ilyama_resources.postgres") / "migrations")
-        )
+        """Bring the schema to the newest version, once; safe to call from several processes."""
+        if self.url in _migrated:
+            return
+        config = _migrations()
         with self.lock("migrations"), self._engine.connect() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             connection.commit()
+        _migrated.add(self.url)
+
+    def ping(self) -> None:
+        """Ask Postgres for a sign of life; GatewayUnavailable when there is none."""
+        with _as_gateway_errors(), self._engine.connect() as connection:
+            connection.execute(text("SELECT 1"))
+
+    def is_migrated(self) -> bool:
+        """Tell whether the schema is the newest version."""
+        newest = ScriptDirectory.from_config(_migrations()).get_current_head()
+        with _as_gateway_errors(), self._engine.connect() as connection:
+            return MigrationContext.configure(connection).get_current_revision() == newest
 
     def ensure_database(self, name: str) -> str:
         """Create a database beside this one when it is missing, and return its URL."""
-        url = make_url(self._url).set(database=name)
+        url = make_url(self.url).set(database=name)
         with self.lock(f"database {name}"), self._engine.connect() as connection:
             connection.execution_options(isolation_level="AUTOCOMMIT")
             query = text("SELECT 1 FROM pg_database WHERE datname = :name")
@@ -126,14 +156,16 @@ class Gateway:
                 connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
         return url.render_as_string(hide_password=False)
 
-    @property
-    def database(self) -> str:
-        """The name of the record database."""
-        return make_url(self._url).database or ""
-
     def close(self) -> None:
         """Give the connections back."""
         self._engine.dispose()
+
+
+def _migrations() -> Config:
+    config = Config()
+    directory = files("ilyama_resources.postgres") / "migrations"
+    config.set_main_option("script_location", str(directory))
+    return config
 
 
 def _lock_key(name: str) -> int:
@@ -141,9 +173,21 @@ def _lock_key(name: str) -> int:
     return int.from_bytes(digest[:8], signed=True)
 
 
-def _unlock(connection: Connection, key: dict[str, int]) -> None:
-    if not connection.invalidated and not connection.closed:
-        connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
+class _AdvisoryLock:
+    def __init__(self, connection: Connection, key: int, *, shared: bool) -> None:
+        self._connection = connection
+        self._key = {"key": key}
+        self._suffix = "_shared" if shared else ""
+
+    def take(self, *, wait: bool) -> bool:
+        verb = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
+        taken = self._connection.scalar(text(f"SELECT {verb}{self._suffix}(:key)"), self._key)
+        return taken is not False
+
+    def release(self) -> None:
+        if not self._connection.invalidated and not self._connection.closed:
+            verb = f"pg_advisory_unlock{self._suffix}"
+            self._connection.execute(text(f"SELECT {verb}(:key)"), self._key)
 
 
 @contextmanager
@@ -155,3 +199,5 @@ def _as_gateway_errors() -> Iterator[None]:
             reason = str(error.orig).strip().splitlines()[0]
             raise GatewayUnavailable(f"Postgres does not answer: {reason}") from error
         raise
+    except NoConnectionFree as error:
+        raise GatewayUnavailable("Postgres has no connection free: all are in use") from error

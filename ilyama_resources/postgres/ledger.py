@@ -6,10 +6,22 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    ScalarSelect,
+    cast,
+    func,
+    insert,
+    literal,
+    null,
+    select,
+    tuple_,
+)
 
-from ilyama_resources.postgres.copying import copied
-from ilyama_resources.postgres.schema import DRAIN, LEDGER_TOTAL
+from ilyama_resources.postgres.copying import copied, shown
+from ilyama_resources.postgres.schema import DRAIN, LEDGER_TOTAL, SEGMENT
 
 
 class LedgerTotal(NamedTuple):
@@ -30,6 +42,85 @@ class LedgerTotal(NamedTuple):
     rows_below_floor: int
     rows_rejected: int
     rows_staged: int
+
+
+class LedgerFilter(NamedTuple):
+    """Which sums are asked for; what is None does not narrow."""
+
+    origin: str = "live"
+    day: date | None = None
+    device_id: str | None = None
+    source_table: str | None = None
+    kind: str | None = None
+    outcome: str | None = None
+
+    @property
+    def covers_whole_segments(self) -> bool:
+        """Whether the sums can be held against the segments, which know no devices."""
+        return self.origin == "live" and self[2:] == (None,) * len(self[2:])
+
+
+class LedgerPlace(NamedTuple):
+    """What a sum is of, and where a page of sums ended."""
+
+    day: date
+    device_id: str
+    source_table: str
+    kind: str
+    outcome: str
+
+
+class LedgerSum(NamedTuple):
+    """A sum over all drains of a day; an unknown device, table or kind is the empty text."""
+
+    day: date
+    device_id: str
+    source_table: str
+    kind: str
+    outcome: str
+    messages: int
+    rows_received: int
+    rows_new: int
+    rows_duplicate: int
+    rows_conflict: int
+    rows_below_floor: int
+    rows_rejected: int
+    rows_staged: int
+
+    @property
+    def place(self) -> LedgerPlace:
+        """Where a page that ends with this sum ends."""
+        return LedgerPlace(*self[:5])
+
+
+class LedgerBalance(NamedTuple):
+    """Both sides of the books; what cannot be counted on the segments is None."""
+
+    messages_received: int | None
+    messages: int
+    rows_received: int
+    rows_new: int
+    rows_duplicate: int
+    rows_rejected: int
+    rows_staged: int
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every message that was received, and every row in it, is accounted for."""
+        rows = self.rows_new + self.rows_duplicate + self.rows_rejected + self.rows_staged
+        return self.messages_received in (None, self.messages) and self.rows_received == rows
+
+
+class OutcomeSum(NamedTuple):
+    """What had one outcome."""
+
+    outcome: str
+    messages: int
+    rows: int
+
+
+_PLACE = [LEDGER_TOTAL.c[name] for name in LedgerPlace._fields]
+_COUNTS = LedgerSum._fields[len(LedgerPlace._fields) :]
 
 
 class HourlyIntake(NamedTuple):
@@ -90,3 +181,50 @@ class Ledger:
             .order_by(messages.desc(), LEDGER_TOTAL.c.device_id)
         )
         return [(device_id, int(count)) for device_id, count in self._connection.execute(query)]
+
+    def page(
+        self, wanted: LedgerFilter, *, after: LedgerPlace | None, limit: int
+    ) -> list[LedgerSum]:
+        """The next sums in the order of day, device, table, kind and outcome."""
+        query = select(*_PLACE, *map(_sum_of, _COUNTS)).where(*_narrowed(wanted))
+        if after is not None:
+            query = query.where(tuple_(*_PLACE) > tuple_(*map(literal, after)))
+        query = query.group_by(*_PLACE).order_by(*_PLACE).limit(limit)
+        return [LedgerSum(*row) for row in self._connection.execute(query)]
+
+    def balance(self, wanted: LedgerFilter) -> LedgerBalance:
+        """Both sides of the books in one look, so that no drain closes in between."""
+        received = _received(wanted) if wanted.covers_whole_segments else null()
+        sums = [_sum_of(name) for name in LedgerBalance._fields[1:]]
+        query = select(received, *sums).select_from(LEDGER_TOTAL).where(*_narrowed(wanted))
+        return LedgerBalance(*self._connection.execute(query).one())
+
+    def by_outcome(self, wanted: LedgerFilter) -> list[OutcomeSum]:
+        """Messages and rows by what became of them."""
+        outcome = LEDGER_TOTAL.c.outcome
+        query = select(outcome, _sum_of("messages"), _sum_of("rows_received"))
+        query = query.where(*_narrowed(wanted)).group_by(outcome).order_by(outcome)
+        return [OutcomeSum(*row) for row in self._connection.execute(query)]
+
+
+def _sum_of(name: str) -> ColumnElement[int]:
+    return cast(func.coalesce(func.sum(LEDGER_TOTAL.c[name]), 0), BigInteger)
+
+
+def _narrowed(wanted: LedgerFilter) -> list[ColumnElement[bool]]:
+    return [
+        LEDGER_TOTAL.c[name] == (shown(value) if isinstance(value, str) else value)
+        for name, value in wanted._asdict().items()
+        if value is not None
+    ]
+
+
+def _received(wanted: LedgerFilter) -> ScalarSelect[int]:
+    query = (
+        select(cast(func.coalesce(func.sum(SEGMENT.c.messages), 0), BigInteger))
+        .join(DRAIN, DRAIN.c.drain_id == SEGMENT.c.drain_id)
+        .where(DRAIN.c.state == "done")
+    )
+    if wanted.day is not None:
+        query = query.where(DRAIN.c.day == wanted.day)
+    return query.scalar_subquery()

@@ -179,6 +179,25 @@ DERIVED_RUN = Table(
     _moment("closed_at"),
 )
 
+API_TOKEN = Table(
+    "api_token",
+    METADATA,
+    Column("token_hash", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    _moment("created_at", nullable=False),
+    _moment("revoked_at"),
+)
+
+IDEMPOTENT_ANSWER = Table(
+    "idempotent_answer",
+    METADATA,
+    Column("token_hash", Text, primary_key=True),
+    Column("idempotency_key", Text, primary_key=True),
+    Column("body_sha256", Text, nullable=False),
+    Column("answer", Text, nullable=False),
+    _moment("answered_at", nullable=False),
+)
+
 INTERNAL_LOG = Table(
     "internal_log",
     METADATA,

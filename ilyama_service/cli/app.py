@@ -10,6 +10,7 @@ from ilyama_service.cli.commands import (
     drain,
     drains,
     import_file,
+    ingest,
     logs,
     reset,
     simulate,
@@ -35,6 +36,7 @@ app.command("logs")(logs)
 app.command("reset")(reset)
 app.command("check")(check)
 app.command("import")(import_file)
+app.command("ingest")(ingest)
 app.command("drain")(drain)
 app.command("drains")(drains)
 app.command("ui")(ui)

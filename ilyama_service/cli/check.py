@@ -19,7 +19,7 @@ _UNUSABLE = 2
 
 
 class Submission(msgspec.Struct):
-    """A line of `--jsonl`: a payload, and the part of its topic after the device's root."""
+    """A line of `--jsonl`: a payload and its topic, a full one or the part after its root."""
 
     id: str | int
     topic: str
@@ -90,6 +90,8 @@ def _answer_lines(file: Path) -> bool:
 
 def _answers(lines: Iterable[bytes]) -> Iterator[Answer | None]:
     for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         try:
             yield _answer(_SUBMISSION.decode(line))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -99,7 +101,9 @@ def _answers(lines: Iterable[bytes]) -> Iterator[Answer | None]:
 
 def _answer(submission: Submission) -> Answer:
     verdict = validate(
-        kind_of(submission.topic), submission.payload_b64, registered=submission.registered
+        _kind_of_topic(submission.topic),
+        submission.payload_b64,
+        registered=submission.registered,
     )
     if isinstance(verdict, Rejection):
         return Answer(submission.id, False, verdict.code, verdict.json_path)
@@ -130,10 +134,7 @@ def _show(report: Report) -> None:
 
 
 def _kind_of_topic(topic: str) -> MessageKind | None:
-    kind = kind_of(topic) or parse_topic(topic).kind
-    if kind is MessageKind.DEVICE:
-        _refuse("check knows the messages below sync/ only, not those below devices/")
-    return kind
+    return kind_of(topic) or parse_topic(topic).kind
 
 
 @contextmanager

@@ -104,6 +104,13 @@ def reset(
     stack.reset(sure=sure)
 
 
+def ingest() -> None:
+    """Land what devices publish, until Ctrl-C; for ILYAMA_INGEST=process."""
+    from ilyama_service.cli.ingesting import land_messages
+
+    land_messages()
+
+
 def simulate(
     run: Annotated[
         str | None, typer.Argument(help="With --verify: the run; the newest without it.")

@@ -22,6 +22,7 @@ from ilyama_resources.postgres import Gateway, LockTaken
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_service.cli.consoles import console, errors
 from ilyama_service.dagster_home import DagsterHome
+from ilyama_service.dagster_instances import foreground_instance
 
 POLL_S = 0.5
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -48,7 +49,7 @@ def _run(settings: Settings, gateway: Gateway, *, verify: bool) -> None:
 
     home = DagsterHome(settings)
     home.prepare(gateway)
-    with home.foreground_instance() as instance:
+    with foreground_instance(home) as instance:
         intake = defs.resolve_job_def("intake_job")
         days = cast(DynamicPartitionsDefinition, intake.partitions_def).name or ""
         config = _QUIET | {"ops": {"intake": {"config": _TO_THE_END}}}

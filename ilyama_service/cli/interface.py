@@ -4,17 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ilyama_resources.embedded.ports import LOOPBACK, accepts
+from ilyama_resources.embedded.ports import LOOPBACK, PortTaken, accepts
 from ilyama_resources.embedded.postgres_server import postgres_in_use
-from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import REPOSITORY, load_settings
 from ilyama_service.cli.consoles import console
 from ilyama_service.dagster_home import DagsterHome
-
-
-class PortTaken(PlatformError):
-    """Another program listens where the UI should."""
 
 
 def show_interface(*, port: int) -> None:

@@ -30,7 +30,7 @@ def list_drains(*, limit: int, as_json: bool, release: int | None) -> None:
         for drain in newest:
             typer.echo(msgspec.json.encode(drain._asdict()).decode())
     else:
-        _show(newest, pending)
+        show(newest, pending)
 
 
 def _release(gateway: Gateway, drain_id: int) -> None:
@@ -42,12 +42,26 @@ def _release(gateway: Gateway, drain_id: int) -> None:
         raise typer.Exit(_NOT_HELD)
 
 
-def _show(newest: list[Drain], pending: list[PendingDay]) -> None:
-    table = Table(box=None, header_style="bold")
-    for name in ("drain", "day", "state", "origin", "messages", "bytes", "tries", "closed", "note"):
+def show(newest: list[Drain], pending: list[PendingDay]) -> None:
+    """Print drains, their notes, and what waits."""
+    console.print(_table(newest) if newest else "No drain yet.")
+    for drain in newest:
+        if drain.note:
+            console.print(f"drain {drain.drain_id}: {drain.note}", markup=False, highlight=False)
+    for day in pending:
+        console.print(
+            f"waiting: {day.segments:,} segments of {day.day}, {day.messages:,} messages",
+            highlight=False,
+        )
+
+
+def _table(newest: list[Drain]) -> Table:
+    """The drains in the 80 columns of a terminal; notes are longer and stand below."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("drain", "day", "state", "origin", "messages", "bytes", "tries", "closed"):
         table.add_column(name, justify="right" if name in ("messages", "bytes") else "left")
     for drain in newest:
-        closed = drain.closed_at.strftime("%Y-%m-%d %H:%M:%S") if drain.closed_at else ""
+        closed = drain.closed_at.strftime("%Y-%m-%d %H:%M") if drain.closed_at else ""
         table.add_row(
             str(drain.drain_id),
             drain.day.isoformat(),
@@ -57,11 +71,5 @@ def _show(newest: list[Drain], pending: list[PendingDay]) -> None:
             f"{drain.bytes:,}",
             str(drain.attempts),
             closed,
-            drain.note or "",
         )
-    console.print(table if newest else "No drain yet.")
-    for day in pending:
-        console.print(
-            f"waiting: {day.segments:,} segments of {day.day}, {day.messages:,} messages",
-            highlight=False,
-        )
+    return table

@@ -1,10 +1,8 @@
 """`ilyama up | down | status | logs | reset`: the local stack, from a terminal."""
 
-import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -178,7 +176,7 @@ def _tell_where(settings: Settings, *, detach: bool) -> None:
     table = Table(box=None, show_header=False, padding=(0, 1))
     table.add_row("Dagster UI", f"http://{LOOPBACK}:{settings.dagster_port}")
     table.add_row("HTTP API", f"http://{LOOPBACK}:{settings.api_port}/docs")
-    table.add_row("admin token", admin_token_file(settings).read_text())
+    table.add_row("admin token", admin_token_file(settings).read_text().strip())
     if settings.broker_url is None:
         table.add_row("MQTT broker", f"{LOOPBACK}:{settings.broker_port}")
     table.add_row("to look", "ilyama status | ilyama logs")
@@ -221,8 +219,7 @@ def _stop_signals() -> Iterator[None]:
         yield
     except _Stopped:
         errors.print("Stopped.")
-        sys.stdout.flush()
-        os._exit(0)
+        raise typer.Exit(0) from None
 
 
 def _show(status: Status) -> None:

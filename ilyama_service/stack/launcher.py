@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -28,9 +29,13 @@ class PartNotReady(PlatformError):
 
 def code(settings: Settings) -> Command:
     """The server of the code location; before it starts, all records are brought up to date."""
+    from ilyama_service.dagster_instances import initialise_storage
+
     home = DagsterHome(settings)
-    _with_dagster(settings, home)
-    home.initialise_storage()
+    with closing(Gateway(_postgres_url(settings))) as gateway:
+        gateway.migrate()
+        home.prepare(gateway)
+        initialise_storage(home, gateway)
     return [
         *(sys.executable, "-m", "dagster", "api", "grpc"),
         *("--module-name", "ilyama_assets.definitions", "--location-name", "ilyama"),
@@ -86,7 +91,6 @@ def main() -> None:
 
 def _home_with_code(settings: Settings) -> DagsterHome:
     home = DagsterHome(settings)
-    _with_dagster(settings, home)
 
     def answers() -> bool:
         port = home.code_port()
@@ -94,16 +98,8 @@ def _home_with_code(settings: Settings) -> DagsterHome:
 
     if not wait_until(answers, within_s=_CODE_STARTS_WITHIN_S):
         raise PartNotReady("The code server does not start; see `ilyama logs code`.")
+    home.point_here(_postgres_url(settings))
     return home
-
-
-def _with_dagster(settings: Settings, home: DagsterHome) -> None:
-    gateway = Gateway(_postgres_url(settings))
-    try:
-        gateway.migrate()
-        home.prepare(gateway)
-    finally:
-        gateway.close()
 
 
 def _postgres_url(settings: Settings) -> str:

@@ -51,7 +51,13 @@ def _compact(intake: Intake) -> dict[str, tuple[int, int]]:
     for contract in INTAKE_TABLES:
         before = len(intake.warehouse.files(contract.name))
         for day in days_worth_compacting(intake.warehouse, contract, most_files=1):
-            compact_day(intake.session(), intake.warehouse, contract, day)
+            compact_day(
+                intake.session(),
+                intake.warehouse,
+                contract,
+                day,
+                commit_lock=intake.gateway.lock(f"table {contract.name}"),
+            )
         sizes[contract.name] = (before, len(intake.warehouse.files(contract.name)))
     return sizes
 

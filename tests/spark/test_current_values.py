@@ -3,10 +3,12 @@
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from ilyama_assets.tables import CURRENT_VALUE
@@ -155,3 +157,16 @@ def test_a_value_is_stale_when_it_is_old(
     (row,) = newest_per_key(_frame(session, [point]), stale_after_h=stale_after_h).collect()
 
     assert row.state == state
+
+
+@pytest.mark.parametrize("year", [1, 1500, 9998])
+def test_a_value_of_any_year_is_read_without_spark(
+    session: SparkSession, tmp_path: Path, year: int
+) -> None:
+    moment = datetime(year, 6, 1, 12, 0, 0, 1, tzinfo=UTC)
+    newest = newest_per_key(_frame(session, [_point(ts=moment)]), stale_after_h=24)
+
+    newest.write.format("delta").save(str(tmp_path / "values"))
+
+    stored = pa.table(DeltaTable(tmp_path / "values").to_pyarrow_table(columns=["ts"]))
+    assert stored["ts"].to_pylist() == [moment]

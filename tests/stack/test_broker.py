@@ -91,6 +91,16 @@ def test_a_port_in_use_is_named_with_its_setting(tmp_path: Path, broker_url: str
         second.in_use().__enter__()
 
 
+def test_what_comes_before_the_platform_first_listens_is_kept(server: EmbeddedBroker) -> None:
+    with server.in_use() as url:
+        address = BrokerAddress.of(url, server.settings)
+        with MqttClient(address, "eager-device") as eager:
+            eager.publish("acme/eager/sync/rows/batch", b"{}").result(timeout=20)
+        with MqttSubscriber(server.settings, url, None).session() as session:
+            report = session.land_for(20, lambda report: report.messages > 0)
+        assert report.messages == 1
+
+
 def test_nobody_enters_without_the_password(broker_url: str, platform_settings: Settings) -> None:
     address = BrokerAddress.of(broker_url.replace("@", "x@"), platform_settings)
     client = MqttClient(address, "guest")

@@ -37,6 +37,16 @@ def test_landing_survives_a_crash_at_every_step(platform: Platform) -> None:
     platform.assert_equals_oracle(events)
 
 
+def test_what_landed_after_a_crash_is_in_current_values_too(platform: Platform) -> None:
+    events = generate(13, batches=30, day_crossings=False)
+    platform.import_events(events[:15])
+    died = platform.try_ilyama("drain", CRASH_AT="derived_merge.before")
+    assert died.returncode == CRASH_STATUS, died.stderr
+    platform.import_events(events[15:])
+    platform.drain()
+    platform.assert_equals_oracle(events)
+
+
 def test_draining_survives_a_crash_at_every_step(platform: Platform) -> None:
     """Each process resumes what the one before left, and dies at the next point."""
     events = generate(12, batches=100)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ilyama_protocol.moments import micros
-from ilyama_service.cloudevents import NotACloudEvent, message_of
+from ilyama_service.cloudevents import NotACloudEvent, message_of, message_received, texts_of
 
 ABSENT: Any = object()
 PAYLOAD = bytes(range(256))
@@ -100,3 +100,24 @@ def test_other_attributes_are_ignored() -> None:
 def test_a_line_that_is_no_event_is_refused_with_a_reason(line: bytes) -> None:
     with pytest.raises(NotACloudEvent, match=r"\S"):
         message_of(line, now=NOW)
+
+
+@pytest.mark.parametrize("time", [ABSENT, None, "2001-01-01T00:00:00Z", "yesterday"])
+def test_an_event_that_arrives_now_is_received_now(time: Any) -> None:
+    assert message_received(_line(time=time), now=NOW).landed_at == NOW
+
+
+def test_an_event_with_data_is_told_where_the_payload_goes() -> None:
+    with pytest.raises(NotACloudEvent, match="data_base64 only, never from data"):
+        message_received(_line(data_base64=ABSENT, data={"rows": []}), now=NOW)
+
+
+def test_a_batch_is_the_texts_of_its_events() -> None:
+    texts = texts_of(b"[" + _line(id="1") + b", " + _line(id="2") + b"]")
+    assert [message_received(text, now=NOW).payload for text in texts] == [PAYLOAD, PAYLOAD]
+
+
+@pytest.mark.parametrize("batch", [b"", b"{}", b"[", b"[1,]", b"null", b"[" * 100_000])
+def test_what_is_no_array_is_no_batch(batch: bytes) -> None:
+    with pytest.raises(NotACloudEvent, match=r"\S"):
+        texts_of(batch)

@@ -62,6 +62,8 @@ def test_every_spelling_of_a_postgres_address_is_understood(scheme: str) -> None
     [
         ("POSTGRES_URL", "mysql://u:p@h/d", "a Postgres address looks like postgresql://"),
         ("SPARK_REMOTE", "spark://h", "a Spark Connect address looks like sc://"),
+        ("WAREHOUSE", "s3a://bucket/tables", "a directory looks like /srv/ilyama"),
+        ("HOME", "file:///srv/ilyama", "a directory looks like /srv/ilyama"),
         ("SPARK_DRIVER_MEMORY", "1", "a memory size looks like 512m or 2g"),
         ("SPARK_CORES", "0", "greater than 0"),
         ("BROKER_URL", "tcp://h:1883", "a broker's address looks like mqtts://"),

@@ -106,11 +106,25 @@ def test_an_unknown_topic_is_a_rejection(good: Path) -> None:
     assert answers(result)[0]["code"] == "unknown_topic"
 
 
-def test_device_topics_are_a_usage_error(good: Path) -> None:
-    result = run("--topic", "devices/d1/telemetry", good)
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        ("acme/dev-1/sync/rows/batch", None),
+        ("/dev-1/sync/rows/batch", None),
+        ("acme/dev-1/sync/ingest/ack", "invalid_envelope"),
+        ("devices/dev-1/telemetry", None),
+        ("devices/dev-1/sync/rows/batch", "unknown_topic"),
+        ("cdc/dev-1/sync/rows/batch", "unknown_topic"),
+        ("acme/dev-1/sync/ingest/control", "unknown_topic"),
+    ],
+)
+def test_a_full_topic_is_as_good_as_the_part_after_its_root(
+    good: Path, topic: str, code: str | None
+) -> None:
+    asked_of_a_file = run("--topic", topic, "--json", good)
+    asked_of_a_line = run("--jsonl", "-", stdin=submission("a", GOOD, topic=topic))
 
-    assert result.exit_code == 2
-    assert "below sync/ only" in result.stderr
+    assert answers(asked_of_a_file)[0]["code"] == answers(asked_of_a_line)[0]["code"] == code
 
 
 @pytest.mark.parametrize("option", ["--json", "--jsonl"])
@@ -159,10 +173,16 @@ def test_accepted_lines_alone_are_a_success() -> None:
     assert run("--jsonl", "-", stdin=submission("a", GOOD)).exit_code == 0
 
 
+def test_an_empty_line_says_nothing() -> None:
+    result = run("--jsonl", "-", stdin=b"\n" + submission("a", GOOD) + b" \n\n")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [answer["id"] for answer in answers(result)] == ["a"]
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        b"\n",
         b"nonsense\n",
         b"[]\n",
         b'{"id":"x"}\n',

@@ -161,7 +161,7 @@ def test_a_url_request_names_no_upload() -> None:
             ("device_state", 0, BATCH_ID),
         ),
         (MessageKind.TELEMETRY, {"row_count": 1}, ("temps", 2, BATCH_ID)),
-        (MessageKind.OBSERVE, {"schema_hash": HASH[1:], "rows": [1]}, ("device_state", 0, None)),
+        (MessageKind.OBSERVE, {"schema_hash": HASH[1:], "rows": [1]}, ("device_state", 1, None)),
         (MessageKind.REQUEST, {"segment_kind": ""}, ("device_state", 0, None)),
     ],
 )

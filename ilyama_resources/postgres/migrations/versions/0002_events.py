@@ -79,13 +79,11 @@ def _regroup_totals() -> None:
     )
     for name in ("day", "origin", *_SUMS):
         op.alter_column("ledger_total", name, nullable=False)
-    op.create_index("ledger_total_by_day", "ledger_total", ["day"])
 
 
 def downgrade() -> None:
     """Drop events; the totals keep what they have, of no segment in particular."""
     op.drop_table("event")
-    op.drop_index("ledger_total_by_day")
     op.add_column(
         "ledger_total", sa.Column("segment_id", sa.Text(), nullable=False, server_default="")
     )

@@ -1,15 +1,16 @@
 """When the sensor asks for a run, and of which day."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from ilyama_resources.postgres.drains import Drain, DrainState
 from ilyama_resources.postgres.segments import PendingDay
-from sensors.landed_segments import plan_tick
+from sensors.run_planning import IntakeRuns, plan_run
 
 MONDAY, TUESDAY = date(2026, 4, 27), date(2026, 4, 28)
 OPENED = datetime(2026, 4, 28, tzinfo=UTC)
+NOW = datetime(2026, 4, 28, 12, tzinfo=UTC)
 WAITING = [PendingDay(MONDAY, 3, 30, 300), PendingDay(TUESDAY, 1, 10, 100)]
 
 
@@ -49,13 +50,28 @@ def test_a_tick_is_planned(
     day: date | None,
     reason: str,
 ) -> None:
-    plan = plan_tick(pending, unfinished, runs_at_work=runs_at_work)
+    plan = plan_run(pending, unfinished, IntakeRuns(runs_at_work), now=NOW)
 
     assert plan.day == day
     assert reason in plan.reason
 
 
 def test_a_held_drain_waits_for_an_operator_and_not_for_runs() -> None:
-    plan = plan_tick(WAITING, _unfinished(MONDAY, DrainState.HELD), runs_at_work=0)
+    plan = plan_run(WAITING, _unfinished(MONDAY, DrainState.HELD), IntakeRuns(), now=NOW)
 
     assert plan.day is None
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds_ago", "due"),
+    [(1, 4, False), (1, 6, True), (2, 9, False), (2, 11, True), (30, 299, False), (30, 301, True)],
+)
+def test_runs_that_keep_failing_are_requested_ever_more_rarely(
+    failures: int, seconds_ago: int, due: bool
+) -> None:
+    runs = IntakeRuns(0, failures, NOW - timedelta(seconds=seconds_ago))
+
+    plan = plan_run(WAITING, None, runs, now=NOW)
+
+    assert (plan.day == MONDAY) == due
+    assert due or f"the last {failures} intake runs failed" in plan.reason

@@ -1,0 +1,31 @@
+"""When assets and checks are brought up to date without anybody asking."""
+
+from typing import Any
+
+from dagster import AutomationCondition
+
+_EVERY_TEN_MINUTES = "*/10 * * * *"
+_EVERY_NIGHT = "17 3 * * *"
+
+
+def after_new_drains() -> AutomationCondition[Any]:
+    """When intake has new drains and its blocking checks hold."""
+    return (
+        AutomationCondition.any_deps_updated()
+        & AutomationCondition.all_deps_blocking_checks_passed()
+        & ~AutomationCondition.in_progress()
+    )
+
+
+def now_and_then() -> AutomationCondition[Any]:
+    """Every ten minutes."""
+    return _at(_EVERY_TEN_MINUTES)
+
+
+def every_night() -> AutomationCondition[Any]:
+    """Once a night: for what reads whole tables."""
+    return _at(_EVERY_NIGHT)
+
+
+def _at(schedule: str) -> AutomationCondition[Any]:
+    return AutomationCondition.cron_tick_passed(schedule) & ~AutomationCondition.in_progress()

@@ -1,0 +1,73 @@
+"""Cursors: where a page ended, as a text that a client hands back unread."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field
+
+from ilyama_service.api.errors import UnknownCursor
+
+DEFAULT_LIMIT = 100
+MOST_ITEMS = 1000
+_NUL = b"\\u0000"
+
+Item = TypeVar("Item")
+Place = TypeVar("Place")
+
+
+class PageQuery(BaseModel):
+    """The parameters that every list takes; others are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: Annotated[int, Field(ge=1, le=MOST_ITEMS, description="Most items of the answer.")] = (
+        DEFAULT_LIMIT
+    )
+    cursor: Annotated[
+        str | None, Field(description="`next_cursor` of the answer before; none at the beginning.")
+    ] = None
+
+
+class Page(BaseModel, Generic[Item]):
+    """A part of a list."""
+
+    items: list[Item]
+    next_cursor: str | None = Field(description="Where to go on; null at the end.")
+
+
+def page_of(
+    found: Sequence[Item], *, limit: int, place: Callable[[Item], object]
+) -> tuple[Sequence[Item], str | None]:
+    """The items of a page and its cursor, given one item more than fits when there are more."""
+    if len(found) <= limit:
+        return found, None
+    items = found[:limit]
+    return items, encode_cursor(place(items[-1]))
+
+
+def encode_cursor(place: object) -> str:
+    """A place as a cursor."""
+    return urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str | None, kind: type[Place]) -> Place | None:
+    """The place that a cursor names; None at the beginning.
+
+    Raises:
+        UnknownCursor: It names none.
+    """
+    if cursor is None:
+        return None
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        text = urlsafe_b64decode(padded.encode("ascii"))
+        if _NUL in text:
+            raise ValueError("Postgres holds no U+0000, so no place has one")
+        return msgspec.json.decode(text, type=kind)
+    except (ValueError, RecursionError) as error:
+        message = "No list has given out this cursor; begin again without one."
+        raise UnknownCursor(message) from error

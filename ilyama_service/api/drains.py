@@ -1,0 +1,83 @@
+"""`GET /v1/drains`: how far every intake has come."""
+
+from datetime import date, datetime
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel
+
+from ilyama_resources.postgres.drains import Drain, DrainState
+from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
+from ilyama_service.api.days import ArrivalDay
+from ilyama_service.api.errors import NotFound, documented
+from ilyama_service.api.parts import PartsHere, PrincipalHere
+
+HIGHEST_ID: Final = 2**63 - 1
+
+router = APIRouter(tags=["reading"])
+
+
+class DrainPlace(NamedTuple):
+    """Where a page of drains ended."""
+
+    drain_id: Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_ID)]
+
+
+class DrainItem(BaseModel):
+    """One intake of a day's segments."""
+
+    drain_id: int
+    day: date
+    origin: str
+    state: DrainState
+    attempts: int
+    segments: int
+    messages: int
+    bytes: int
+    note: str | None
+    opened_at: datetime
+    sealed_at: datetime | None
+    closed_at: datetime | None
+
+
+class DrainQuery(PageQuery):
+    """Which drains are asked for."""
+
+    state: DrainState | None = None
+    day: ArrivalDay | None = None
+
+
+@router.get("/v1/drains", responses=documented(401, 404, 422, 429, 503))
+def list_drains(
+    parts: PartsHere, _: PrincipalHere, query: Annotated[DrainQuery, Query()]
+) -> Page[DrainItem]:
+    """Drains, newest first."""
+    before = decode_cursor(query.cursor, DrainPlace)
+    with parts.gateway.transaction() as tx:
+        found = tx.drains.page(
+            state=query.state,
+            day=query.day,
+            before=None if before is None else before.drain_id,
+            limit=query.limit + 1,
+        )
+    drains, cursor = page_of(
+        found, limit=query.limit, place=lambda drain: DrainPlace(drain.drain_id)
+    )
+    return Page(items=[_item(drain) for drain in drains], next_cursor=cursor)
+
+
+@router.get("/v1/drains/{drain_id}", responses=documented(401, 404, 422, 429, 503))
+def show_drain(
+    parts: PartsHere, _: PrincipalHere, drain_id: Annotated[int, Path(ge=1, le=HIGHEST_ID)]
+) -> DrainItem:
+    """One drain."""
+    with parts.gateway.transaction() as tx:
+        drain = tx.drains.find(drain_id)
+    if drain is None:
+        raise NotFound(f"There is no drain {drain_id}.")
+    return _item(drain)
+
+
+def _item(drain: Drain) -> DrainItem:
+    return DrainItem.model_validate(drain._asdict())

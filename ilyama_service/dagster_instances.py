@@ -1,0 +1,37 @@
+"""Dagster instances on the platform's own home."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from dagster import DagsterInstance
+from dagster._core.instance import InstanceRef
+
+from ilyama_resources.dagster_runs import dead_runs, report_dead
+from ilyama_resources.postgres import Gateway
+from ilyama_service.dagster_home import DagsterHome
+
+_STATEMENT_TIMEOUT_MS: Final = 60_000
+_POOL_RECYCLE_S: Final = 3_600
+_SILENT: Final = {
+    "module": "dagster._core.storage.noop_compute_log_manager",
+    "class": "NoOpComputeLogManager",
+}
+
+
+def initialise_storage(home: DagsterHome, gateway: Gateway) -> None:
+    """Make Dagster's tables before several processes would; bury the runs of its last life."""
+    with DagsterInstance.from_config(str(home.directory)) as instance:
+        for run_id in dead_runs(instance, gateway, requested_before=datetime.now(UTC)):
+            report_dead(instance, run_id)
+
+
+def foreground_instance(home: DagsterHome) -> DagsterInstance:
+    """An instance for runs in this process, whose output stays on this terminal."""
+    instance = DagsterInstance.from_ref(
+        InstanceRef.from_dir(str(home.directory), overrides={"compute_logs": _SILENT})
+    )
+    # Its storage otherwise opens a connection for every event it writes.
+    instance.optimize_for_webserver(
+        statement_timeout=_STATEMENT_TIMEOUT_MS, pool_recycle=_POOL_RECYCLE_S, max_overflow=4
+    )
+    return instance

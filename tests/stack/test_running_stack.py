@@ -1,0 +1,105 @@
+"""The whole platform from one command: messages over MQTT become current values, come what may."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ilyama_resources.embedded.ports import LOOPBACK
+from tests.running import RunningStack, running_stack, stack_settings
+from tests.waiting import eventually
+
+EPOCH = "01900000-0000-7000-8000-000000000001"
+KEY = "readings.value"
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    with running_stack(tmp_path_factory.mktemp("stack")) as running:
+        yield running
+
+
+def batch(commit_seq: int, value: float) -> bytes:
+    number = (time.time_ns() // 1_000_000) << 80 | 7 << 76 | 2 << 62 | commit_seq
+    document: dict[str, Any] = {
+        "format_version": 1,
+        "capture_strategy": "sqlite_row_batch_v1",
+        "batch_id": str(UUID(int=number)),
+        "journal_epoch": EPOCH,
+        "source_table": "readings",
+        "schema_hash": "0" * 64,
+        "first_commit_seq": commit_seq,
+        "last_commit_seq": commit_seq,
+        "rows": [
+            {"commit_seq": commit_seq, "op": "update", "pk": {"id": 1}, "row": {"value": value}}
+        ],
+    }
+    return json.dumps(document).encode()
+
+
+def publish_until_visible(stack: RunningStack, device: str, value: float) -> None:
+    """Publish a value, and see it served."""
+    seq = time.time_ns() // 1000
+    with stack.device(f"publisher-{seq}") as client:
+        client.publish(f"acme/{device}/sync/rows/batch", batch(seq, value)).result(timeout=120)
+    visible = eventually(
+        lambda: stack.current_value(f"acme/{device}", KEY, "1") == value, within_s=240
+    )
+    assert visible, stack.ilyama("status").stdout
+
+
+def test_a_published_row_becomes_a_current_value_by_a_run_of_the_sensor(
+    stack: RunningStack,
+) -> None:
+    publish_until_visible(stack, "first", 21.5)
+    status = stack.status()
+    assert all(part["healthy"] for part in status["parts"])
+    assert status["rows_today"] >= 1
+    assert status["last_drain"]["drain_id"] >= 1
+
+
+def test_a_second_stack_on_the_same_home_is_refused_and_the_first_left_alone(
+    stack: RunningStack,
+) -> None:
+    second = stack.ilyama("up", "--detach")
+    assert second.returncode == 1
+    assert "a stack is running" in second.stderr
+    assert second.stderr.count("\n") == 1
+    assert stack.is_healthy()
+
+
+def test_a_port_in_use_is_named_with_its_setting(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind((LOOPBACK, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = RunningStack(stack_settings(tmp_path, dagster_port=port)).ilyama("up")
+    assert refused.returncode == 1
+    assert f"port {port} is in use by another program: set ILYAMA_DAGSTER_PORT" in refused.stderr
+
+
+@pytest.mark.parametrize("part", ["postgres", "broker", "code", "daemon", "spark", "api"])
+def test_a_part_that_dies_comes_back_and_the_rest_goes_on(stack: RunningStack, part: str) -> None:
+    before = stack.pid(part)
+    stack.kill(part)
+    came_back = eventually(lambda: stack.is_healthy() and stack.pid(part) != before, within_s=180)
+    assert came_back, stack.ilyama("status").stdout
+    publish_until_visible(stack, "first", time.time())
+
+
+def test_logs_are_to_be_had_for_every_part(stack: RunningStack) -> None:
+    assert "dagster" in stack.ilyama("logs", "daemon").stdout
+    unknown = stack.ilyama("logs", "nothing")
+    assert unknown.returncode == 1
+    assert "there is no log of 'nothing'" in unknown.stderr
+
+
+def test_a_running_stack_is_not_reset(stack: RunningStack) -> None:
+    refused = stack.ilyama("reset", "--yes")
+    assert refused.returncode == 1
+    assert "`ilyama down` first" in refused.stderr

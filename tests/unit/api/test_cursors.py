@@ -1,0 +1,67 @@
+"""A cursor leads back to its place, and nothing else does."""
+
+from datetime import date
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ilyama_resources.postgres.current_values import CurrentValuePlace
+from ilyama_resources.postgres.ledger import LedgerPlace
+from ilyama_service.api.cursors import decode_cursor, encode_cursor, page_of
+from ilyama_service.api.drains import DrainPlace
+from ilyama_service.api.errors import UnknownCursor
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+
+
+@given(TEXT, TEXT, TEXT, st.uuids())
+def test_a_place_of_a_value_survives(owner: str, key: str, instance: str, identity: UUID) -> None:
+    place = CurrentValuePlace(owner, key, instance, identity)
+    assert decode_cursor(encode_cursor(place), CurrentValuePlace) == place
+
+
+@given(st.dates(), TEXT)
+def test_a_place_in_the_ledger_survives(day: date, device_id: str) -> None:
+    place = LedgerPlace(day, device_id, "t", "rows", "accepted")
+    assert decode_cursor(encode_cursor(place), LedgerPlace) == place
+
+
+def test_no_cursor_is_the_beginning() -> None:
+    assert decode_cursor(None, DrainPlace) is None
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "",
+        "x",
+        "garbage",
+        "é",
+        "=" * 5,
+        encode_cursor([]),
+        encode_cursor([0]),
+        encode_cursor([2**63]),
+        encode_cursor(["1"]),
+        encode_cursor([1, 2]),
+        encode_cursor("\0"),
+        "W1tb" * 10_000,
+    ],
+)
+def test_what_no_list_has_given_out_is_refused(cursor: str) -> None:
+    with pytest.raises(UnknownCursor):
+        decode_cursor(cursor, DrainPlace)
+
+
+def test_a_place_with_nul_is_refused() -> None:
+    forged = encode_cursor(["a\0", "k", "i", UUID(int=1)])
+    with pytest.raises(UnknownCursor):
+        decode_cursor(forged, CurrentValuePlace)
+
+
+def test_a_page_has_a_cursor_only_when_more_follows() -> None:
+    assert page_of([1, 2], limit=2, place=lambda item: item) == ([1, 2], None)
+    items, cursor = page_of([1, 2, 3], limit=2, place=lambda item: [item])
+    assert items == [1, 2]
+    assert decode_cursor(cursor, DrainPlace) == DrainPlace(2)
