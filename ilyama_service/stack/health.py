@@ -86,8 +86,15 @@ def api(settings: Settings) -> str | None:
     return _asked(f"http://{LOOPBACK}:{settings.api_port}/readyz")
 
 
+def simulator(settings: Settings) -> str | None:
+    """It can do nothing without the broker."""
+    problem = broker(settings) if settings.broker_url is None else None
+    return f"waits for the broker, which {problem}" if problem else None
+
+
 PROBES: Final[dict[str, Callable[[Settings], str | None]]] = {
-    probe.__name__: probe for probe in (postgres, broker, spark, code, webserver, daemon, api)
+    probe.__name__: probe
+    for probe in (postgres, broker, spark, code, webserver, daemon, api, simulator)
 }
 
 
