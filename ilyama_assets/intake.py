@@ -16,7 +16,7 @@ from dagster import (
 from ilyama_assets.catalog import table_spec
 from ilyama_assets.checks.intake import INTAKE_CHECKS, intake_check_results
 from ilyama_assets.drains.protocol import Intake
-from ilyama_assets.drains.running import RunReport, drain_day
+from ilyama_assets.drains.running import Pace, RunReport, drain_day
 from ilyama_assets.partitions import ARRIVAL_DAYS
 from ilyama_assets.plots import intake_plot
 from ilyama_assets.sources import SOURCE_KEYS
@@ -34,7 +34,7 @@ from ilyama_assets.tables import (
 )
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.resource import Records
-from ilyama_resources.settings import load_settings
+from ilyama_resources.settings import Settings, load_settings
 from ilyama_resources.spark import Spark
 
 INTAKE_SPECS: list[AssetSpec] = [
@@ -55,6 +55,7 @@ class IntakeConfig(Config):
 
     idle_s: float | None = None
     max_s: float | None = None
+    apart_s: float | None = None
     replay_when_idle: bool = True
 
 
@@ -100,12 +101,15 @@ def take_in(parts: Intake, day: date, config: IntakeConfig) -> RunReport:
             run = RunReport()
             run.add(parts.replay(day))
             return run
-        return drain_day(
-            parts,
-            day,
-            idle_s=settings.run_idle_s if config.idle_s is None else config.idle_s,
-            max_s=settings.run_max_s if config.max_s is None else config.max_s,
-        )
+        return drain_day(parts, day, _pace(settings, config))
+
+
+def _pace(settings: Settings, config: IntakeConfig) -> Pace:
+    return Pace(
+        settings.run_idle_s if config.idle_s is None else config.idle_s,
+        settings.run_max_s if config.max_s is None else config.max_s,
+        settings.drain_every_s if config.apart_s is None else config.apart_s,
+    )
 
 
 def _materializations(run: RunReport, parts: Intake) -> Iterator[MaterializeResult[Any]]:

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from dotenv import dotenv_values
-from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ilyama_resources.embedded.ports import LOOPBACK
@@ -132,6 +139,7 @@ class Settings(BaseSettings):
     segment_max_bytes: PositiveInt = 16 * _MIB
     segment_keep_h: PositiveFloat = 24
     drain_max_bytes: PositiveInt = 64 * _MIB
+    drain_every_s: NonNegativeFloat = 2
     run_idle_s: PositiveFloat = 10
     run_max_s: PositiveFloat = 120
     run_keep_days: PositiveInt = 14

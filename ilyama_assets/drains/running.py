@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -59,10 +60,18 @@ class RunReport:
                 self.rows[name] += line[f"rows_{name}_sum"]
 
 
-def drain_day(intake: Intake, day: date, *, idle_s: float, max_s: float) -> RunReport:
+class Pace(NamedTuple):
+    """How a run takes drains: until it was idle for so long, until it is so old, so far apart."""
+
+    idle_s: float
+    max_s: float
+    apart_s: float
+
+
+def drain_day(intake: Intake, day: date, pace: Pace) -> RunReport:
     """Take drains of a day until it has been idle for a while or the run is old enough."""
     run = RunReport()
-    for report in _drains(intake, day, idle_s=idle_s, max_s=max_s):
+    for report in _drains(intake, day, pace):
         run.add(report)
     _tidy_landing(intake, now=datetime.now(UTC))
     return run
@@ -74,15 +83,17 @@ def _tidy_landing(intake: Intake, *, now: datetime) -> None:
     intake.landing.sweep(put_away_before=now - keep)
 
 
-def _drains(intake: Intake, day: date, *, idle_s: float, max_s: float) -> Iterator[DrainReport]:
+def _drains(intake: Intake, day: date, pace: Pace) -> Iterator[DrainReport]:
     started = idle_since = time.monotonic()
-    while time.monotonic() - started < max_s:
+    while (opened := time.monotonic()) - started < pace.max_s:
         report = intake.drain(day)
         if report is not None:
             yield report
             idle_since = time.monotonic()
-        elif time.monotonic() - idle_since >= idle_s:
+            # Many tiny drains would make many tiny files; a large one takes longer than this.
+            time.sleep(max(0.0, opened + pace.apart_s - idle_since))
+        elif time.monotonic() - idle_since >= pace.idle_s:
             return
         else:
-            time.sleep(min(POLL_S, idle_s))
+            time.sleep(min(POLL_S, pace.idle_s))
             intake.landing.register_found(intake.gateway)

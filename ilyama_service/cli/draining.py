@@ -81,7 +81,7 @@ class ChecksFailed(PlatformError):
     """An asset check does not hold."""
 
 
-_TO_THE_END = {"idle_s": 0.0, "max_s": 1e9, "replay_when_idle": False}
+_TO_THE_END = {"idle_s": 0.0, "max_s": 1e9, "apart_s": 0.0, "replay_when_idle": False}
 
 
 def _say_when_another_drains(gateway: Gateway) -> None:
