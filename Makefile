@@ -6,7 +6,7 @@ SUITES := $(wildcard tests/unit tests/spark tests/stack tests/faults tests/brows
 CODE := $(wildcard ilyama_protocol ilyama_resources ilyama_assets sensors ilyama_service deploy tests benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test test-unit test-spark test-stack faults lint format lock clean
+.PHONY: help run setup setup-tests test test-unit test-spark test-stack test-browser faults lint format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,7 +17,10 @@ run: setup ## Start the whole platform with a simulated fleet; Ctrl-C stops it
 setup: ## Install Java, the Python packages and the jars; instant when done before
 	@$(PYTHON) -m deploy.setup
 
-test: lint ## Lint, then run all tests
+setup-tests: ## Install also Chromium, for the tests of the user interface
+	@$(PYTHON) -m deploy.setup --for-tests
+
+test: setup-tests lint ## Lint, then run all tests
 	$(VENV)/pytest $(SUITES)
 
 test-unit: setup ## Run the fast tests
@@ -28,6 +31,9 @@ test-spark: setup ## Run the tests of the transforms
 
 test-stack: setup ## Run the tests against real servers
 	$(VENV)/pytest tests/stack
+
+test-browser: setup-tests ## Run the tests of the user interface
+	$(VENV)/pytest tests/browser
 
 faults: setup ## Kill processes of a running stack under load, 50 times each way; FAULT_SEED chooses
 	FAULT_KILLS=$${FAULT_KILLS:-50} $(VENV)/pytest tests/faults

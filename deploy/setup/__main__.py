@@ -6,13 +6,14 @@ import subprocess
 import sys
 
 SUITABLE = ((3, 11), (3, 12), (3, 13))
+FOR_TESTS = "--for-tests"
 
 
 def main() -> int:
     """Set the repository up; return the exit code."""
     if sys.version_info[:2] not in SUITABLE:
         return run_with_a_suitable_python()
-    from deploy.setup import broker, jars, packages, system
+    from deploy.setup import broker, browser, jars, packages, system
     from deploy.setup.report import SetupError, finished
 
     try:
@@ -21,6 +22,8 @@ def main() -> int:
         packages.ensure_packages()
         jars.ensure_jars()
         broker.ensure_broker()
+        if FOR_TESTS in sys.argv[1:]:
+            browser.ensure_browser()
     except SetupError as error:
         print(f"Set-up stopped: {error}", file=sys.stderr)
         return 1

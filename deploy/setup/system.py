@@ -15,13 +15,17 @@ _JAVA_PACKAGES: Final = ("openjdk-17-jdk-headless", "openjdk-21-jdk-headless")
 _VENV_PACKAGES: Final = (f"python3.{sys.version_info.minor}-venv", "python3-venv")
 
 
+class NotOffered(SetupError):
+    """The system's apt has none of the packages that would do."""
+
+
 def ensure_java() -> None:
     """Install a JDK unless a usable Java is there."""
     try:
         find_java()
     except JavaError:
         with step("Installing Java"):
-            _install_first_of(_JAVA_PACKAGES, because="Java 17 or 21 is missing.")
+            install_first_of(_JAVA_PACKAGES, because="Java 17 or 21 is missing.")
             _require_java()
 
 
@@ -29,7 +33,7 @@ def ensure_compiler() -> Path:
     """Give the Java compiler; install a JDK where there is only a JRE."""
     if _find_compiler() is None:
         with step("Installing the Java compiler"):
-            _install_first_of(_JAVA_PACKAGES, because="There is Java, but no javac.")
+            install_first_of(_JAVA_PACKAGES, because="There is Java, but no javac.")
     compiler = _find_compiler()
     if compiler is None:
         raise SetupError("There is no javac: set JAVA_HOME to a JDK 17 or 21, not to a JRE.")
@@ -40,7 +44,21 @@ def ensure_venv_module() -> None:
     """Install the part of Python that makes virtual environments, which Debian splits off."""
     if importlib.util.find_spec("ensurepip") is None:
         with step("Installing Python's venv module"):
-            _install_first_of(_VENV_PACKAGES, because=f"{sys.executable} cannot make a venv.")
+            install_first_of(_VENV_PACKAGES, because=f"{sys.executable} cannot make a venv.")
+
+
+def install_first_of(packages: tuple[str, ...], *, because: str) -> None:
+    """Install the first of these packages that this system's apt offers."""
+    apt = _apt_command(packages[0], because=because)
+    run([*apt, "update"], failure="apt-get update failed.")
+    for package in packages:
+        if _is_offered(package):
+            run(
+                [*apt, "install", "-y", "--no-install-recommends", package],
+                failure=f"apt-get could not install {package}.",
+            )
+            return
+    raise NotOffered(f"{because} None of {', '.join(packages)} is offered by this system's apt.")
 
 
 def _find_compiler() -> Path | None:
@@ -56,19 +74,6 @@ def _require_java() -> None:
         find_java()
     except JavaError as error:
         raise SetupError(str(error)) from error
-
-
-def _install_first_of(packages: tuple[str, ...], *, because: str) -> None:
-    apt = _apt_command(packages[0], because=because)
-    run([*apt, "update"], failure="apt-get update failed.")
-    for package in packages:
-        if _is_offered(package):
-            run(
-                [*apt, "install", "-y", "--no-install-recommends", package],
-                failure=f"apt-get could not install {package}.",
-            )
-            return
-    raise SetupError(f"{because} None of {', '.join(packages)} is offered by this system's apt.")
 
 
 def _apt_command(package: str, *, because: str) -> list[str]:
