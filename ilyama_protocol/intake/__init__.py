@@ -2,5 +2,5 @@
 
 `engine` decides, `dedup` tells new rows from known ones, `datapoints` types their values, `state`
 is what outlives the drain, `known_keys` what follows from primary keys, `history` what had to be
-looked up, `outcomes` what is written down.
+looked up, `digests` the hashes of payloads, `outcomes` what is written down.
 """

@@ -9,7 +9,6 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 
 import msgspec
 
@@ -20,6 +19,7 @@ from ilyama_protocol.intake.datapoints import (
     datapoints_of,
 )
 from ilyama_protocol.intake.dedup import Conflict, LineageMemory, RowsDecision, decide_rows
+from ilyama_protocol.intake.digests import Digests
 from ilyama_protocol.intake.history import (
     BatchNeed,
     History,
@@ -85,6 +85,7 @@ class IntakeEngine:
         self._memories: dict[str, LineageMemory] = {}
         self._payloads: dict[str, KnownPayload] = dict(self._history.payloads)
         self._keys = KnownKeys(device.device_id or "")
+        self._digests = Digests()
 
     def decide(self, message: Message) -> None:
         """Decide the next message of the device.
@@ -127,7 +128,7 @@ class IntakeEngine:
             parse_topic(message.topic),
             self._device.device_id,
             received_at,
-            sha256(message.payload).hexdigest(),
+            self._digests.of(message.payload),
             message.user_properties.get("firmware_version", self._device.firmware_version),
         )
         self.outcomes.arrivals.append(arrival)

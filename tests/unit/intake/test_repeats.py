@@ -4,6 +4,7 @@ from hashlib import sha256
 
 import pytest
 
+from ilyama_protocol.intake.digests import Digests
 from ilyama_protocol.intake.history import History, KnownPayload
 from tests.unit.intake.traffic import (
     TABLE,
@@ -78,3 +79,12 @@ def test_a_batch_that_was_set_aside_is_decided_when_it_comes_again() -> None:
     met.decide(message(PAYLOAD))
 
     assert counts(last_line(met)) == {"received": 2, "new": 2}
+
+
+def test_payloads_that_end_alike_keep_their_own_hashes() -> None:
+    payloads = [b"a" + b"-" * 500, b"b" + b"-" * 500, b"a" + b"-" * 500, b"", b"-" * 500]
+    digests = Digests()
+
+    assert [digests.of(payload) for payload in payloads] == [
+        sha256(payload).hexdigest() for payload in payloads
+    ]
