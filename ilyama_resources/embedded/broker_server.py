@@ -91,7 +91,7 @@ class EmbeddedBroker(EmbeddedServer):
         finally:
             process.send_signal(self.stop_signal)
             process.wait(self.stop_within_s)
-        self._subscribed.write_text(self._subscription())
+        write_private(self._subscribed, self._subscription())
 
     def _serve(self, log: IO[bytes], port: int) -> tuple[subprocess.Popen[bytes], Endpoint]:
         self._configure(port)
