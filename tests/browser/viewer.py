@@ -46,8 +46,8 @@ class Viewer:
         self.page.goto(f"{self._site}{path}")
 
     def text(self, text: str) -> Locator:
-        """Where the page says exactly this, the last time."""
-        return self.page.get_by_text(text, exact=True).last
+        """Where the page shows exactly this, the last time."""
+        return self.page.get_by_text(text, exact=True).filter(visible=True).last
 
     def row(self, *texts: str) -> Locator:
         """The first row of a table with all of these texts."""
