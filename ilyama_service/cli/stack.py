@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from ilyama_resources.embedded.java import find_java
@@ -82,7 +83,7 @@ def show_status(*, as_json: bool) -> None:
     if as_json:
         typer.echo(msgspec.json.encode(status).decode())
     else:
-        _show(status)
+        show(status)
     if not status.healthy:
         raise typer.Exit(_NOT_HEALTHY)
 
@@ -222,9 +223,10 @@ def _stop_signals() -> Iterator[None]:
         raise typer.Exit(0) from None
 
 
-def _show(status: Status) -> None:
+def show(status: Status) -> None:
+    """Print a status for a person; what devices and servers say is shown as it is."""
     for part in status.parts:
-        mark = "[green]healthy[/]" if part.healthy else f"[red]{part.detail}[/]"
+        mark = "[green]healthy[/]" if part.healthy else f"[red]{escape(part.detail)}[/]"
         console.print(f"{part.name:<10} {mark}", highlight=False)
     if status.pending_segments is None:
         console.print("records    not to be had while Postgres is away", highlight=False)
@@ -235,13 +237,16 @@ def _show(status: Status) -> None:
     )
     console.print(f"last drain {_last_drain(status)}", highlight=False)
     if status.unfinished_drain is not None:
-        console.print(f"unfinished drain {status.unfinished_drain}", highlight=False)
+        told = f"unfinished drain {status.unfinished_drain}"
+        console.print(told, markup=False, highlight=False)
     console.print(f"rows today {status.rows_today:,}", highlight=False)
     if status.busiest_device is not None:
         busiest = status.busiest_device
         console.print(
-            f"[yellow]busy       {busiest.device_id} sent {busiest.messages:,} of the "
-            f"{busiest.of_messages:,} messages of the last five minutes[/]",
+            f"busy       {busiest.device_id} sent {busiest.messages:,} of the "
+            f"{busiest.of_messages:,} messages of the last five minutes",
+            style="yellow",
+            markup=False,
             highlight=False,
         )
 
