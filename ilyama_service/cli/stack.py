@@ -30,6 +30,8 @@ from ilyama_service.stack.supervision import StackRunning, Supervisor
 _HEALTHY_WITHIN_S: Final = 300
 _STOPPED_WITHIN_S: Final = 240
 _POLL_S: Final = 0.5
+# One that cannot start, on a full disk for instance, is not tried as fast as can be.
+_RESTART_PAUSE_S: Final = 2.0
 _LOG_LINES: Final = 15
 _PORTS: Final = ("broker_port", "dagster_port", "api_port")
 _NOT_HEALTHY: Final = 1
@@ -51,16 +53,16 @@ def up(*, simulator: bool, detach: bool) -> None:
     _require_no_other(supervisor, settings)
     parts = parts_of(settings, simulator=simulator)
     _require_means(settings, parts)
-    with _stop_signals():
+    with stop_signals():
         process = supervisor.start(parts, attached=not detach)
         try:
             _wait_until_healthy(settings, supervisor, process)
             _tell_where(settings, detach=detach)
-            if not detach:
-                _stay(supervisor, process, parts)
         except (_Stopped, PlatformError):
             _stop(supervisor, process)
             raise
+        if not detach:
+            stay(supervisor, process, parts)
 
 
 def down() -> None:
@@ -185,12 +187,17 @@ def _tell_where(settings: Settings, *, detach: bool) -> None:
     console.print("\nIlyama is running.", table)
 
 
-def _stay(supervisor: Supervisor, process: subprocess.Popen[bytes], parts: Sequence[Part]) -> None:
+def stay(supervisor: Supervisor, process: subprocess.Popen[bytes], parts: Sequence[Part]) -> None:
     """Wait for the supervisor's end; one that died without being asked to is started again."""
-    while process.wait() != 0:
-        errors.print("The supervisor died; starting it again.")
-        wait_until(lambda: not supervisor.running, within_s=_STOPPED_WITHIN_S)
-        process = supervisor.start(parts, attached=True)
+    try:
+        while process.wait() != 0:
+            errors.print("The supervisor died; starting it again.")
+            time.sleep(_RESTART_PAUSE_S)
+            wait_until(lambda: not supervisor.running, within_s=_STOPPED_WITHIN_S)
+            process = supervisor.start(parts, attached=True)
+    except (_Stopped, PlatformError):
+        _stop(supervisor, process)
+        raise
     console.print("The stack was stopped.")
 
 
@@ -207,7 +214,7 @@ def _stop(supervisor: Supervisor, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[None]:
+def stop_signals() -> Iterator[None]:
     """Turn a request to end into an exception, and the exception into a quiet end."""
 
     def stop(number: int, frame: FrameType | None) -> None:
