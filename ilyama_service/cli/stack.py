@@ -110,14 +110,23 @@ def reset(*, sure: bool) -> None:
     settings = load_settings()
     if Supervisor(settings).running:
         raise StackRunning("the stack is running: `ilyama down` first.")
-    if not settings.home.exists():
+    present = [path for path in _state_of(settings) if path.exists()]
+    if not present:
         console.print("There is nothing to remove.")
         return
+    named = " and ".join(map(str, present))
     if not sure:
-        typer.confirm(f"Remove everything in {settings.home}?", abort=True)
-    for path in {settings.home, settings.warehouse}:
+        typer.confirm(f"Remove everything in {named}?", abort=True)
+    for path in present:
         shutil.rmtree(path, ignore_errors=True)
-    console.print(f"Removed {settings.home}.", highlight=False)
+    if any(path.exists() for path in present):
+        raise StackFailed(f"not everything in {named} could be removed: whose files are they?")
+    console.print(f"Removed {named}.", markup=False, highlight=False)
+
+
+def _state_of(settings: Settings) -> list[Path]:
+    home, warehouse = settings.home, settings.warehouse
+    return [home] if warehouse.is_relative_to(home) else [home, warehouse]
 
 
 def _require_no_other(supervisor: Supervisor, settings: Settings) -> None:
