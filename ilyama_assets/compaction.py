@@ -7,9 +7,11 @@ from dagster import AssetExecutionContext, Config, MaterializeResult, MetadataVa
 from ilyama_assets.automation import now_and_then
 from ilyama_assets.catalog import KINDS, OWNERS
 from ilyama_assets.checks.reports import table_of
-from ilyama_assets.tables import INTAKE_TABLES
+from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES
 from ilyama_assets.transforms.compacted import compact_day, days_worth_compacting
+from ilyama_resources.delta import Warehouse
 from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.spark import Spark
 
@@ -47,13 +49,12 @@ def compaction(
                 commit_lock=gateway.lock(f"table {contract.name}"),
             )
             for contract in INTAKE_TABLES
+            if warehouse.holds(contract.name)
             for day in days_worth_compacting(warehouse, contract, most_files=config.most_files)
         ]
     for result in done:
         context.log.info(f"{result.table} of {result.day}: {result.before} files became few")
-    with gateway.transaction() as tx:
-        at_rest = tx.drains.unfinished() is None
-    removed = sum(warehouse.vacuum(c.name) for c in INTAKE_TABLES) if at_rest else 0
+    removed = sum(warehouse.vacuum(table) for table in sweepable(warehouse, gateway))
     return MaterializeResult(
         metadata={
             "tables and days": len(done),
@@ -67,3 +68,11 @@ def compaction(
             else MetadataValue.text("nothing needed it"),
         }
     )
+
+
+def sweepable(warehouse: Warehouse, gateway: Gateway) -> list[str]:
+    """Tables whose orphans can go: an unfinished drain may be older than they are kept for."""
+    with gateway.transaction() as tx:
+        at_rest = tx.drains.unfinished() is None
+    contracts = (CURRENT_VALUE, *INTAKE_TABLES) if at_rest else (CURRENT_VALUE,)
+    return [contract.name for contract in contracts if warehouse.holds(contract.name)]

@@ -67,6 +67,10 @@ class Warehouse:
                 table.alter.add_constraint({name: expression})
         self._tables[contract.name] = table
 
+    def holds(self, table: str) -> bool:
+        """Whether a table was made already: the first drain, or the first derived run, does."""
+        return DeltaTable.is_deltatable(str(self.location(table)))
+
     def recorded(self, table: str) -> int:
         """The highest drain that the table has taken; 0 when none."""
         return self._current(table).transaction_version(self._transaction_id(table)) or 0

@@ -28,6 +28,12 @@ def runs_finished_before(instance: DagsterInstance, moment: datetime, *, limit: 
     return [record.dagster_run.run_id for record in records]
 
 
+def remove_run(instance: DagsterInstance, run_id: str) -> None:
+    """Remove a run with its events and with what its process printed, which Dagster keeps."""
+    instance.compute_log_manager.delete_logs(prefix=[run_id])
+    instance.delete_run(run_id)
+
+
 @sensor(
     minimum_interval_seconds=600,
     default_status=DefaultSensorStatus.RUNNING,
@@ -38,7 +44,7 @@ def old_runs(context: SensorEvaluationContext) -> SkipReason:
     keep = timedelta(days=load_settings().run_keep_days)
     gone = runs_finished_before(context.instance, datetime.now(UTC) - keep, limit=AT_ONCE)
     for run_id in gone:
-        context.instance.delete_run(run_id)
+        remove_run(context.instance, run_id)
     if not gone:
         return SkipReason(f"no finished run is older than {keep.days} days")
     return SkipReason(f"removed {len(gone)} runs that are older than {keep.days} days")

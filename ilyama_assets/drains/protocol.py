@@ -98,6 +98,11 @@ class Intake:
         with self.gateway.transaction() as tx:
             return tx.drains.unfinished() is not None or bool(tx.segments.pending(day))
 
+    def waits_elsewhere(self, day: date) -> bool:
+        """Whether something of another day waits to be drained."""
+        with self.gateway.transaction() as tx:
+            return any(waiting.day != day for waiting in tx.segments.pending())
+
     def drain(self, day: date | None = None) -> DrainReport | None:
         """Finish the unfinished drain or take the next; None when nothing waits."""
         drain = self._open(day)

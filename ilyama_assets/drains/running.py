@@ -69,7 +69,10 @@ class Pace(NamedTuple):
 
 
 def drain_day(intake: Intake, day: date, pace: Pace) -> RunReport:
-    """Take drains of a day until it has been idle for a while or the run is old enough."""
+    """Take drains of a day until it has been idle for a while or the run is old enough.
+
+    When nothing of the day waits and something of another does, as after midnight, it ends at once.
+    """
     run = RunReport()
     for report in _drains(intake, day, pace):
         run.add(report)
@@ -92,7 +95,7 @@ def _drains(intake: Intake, day: date, pace: Pace) -> Iterator[DrainReport]:
             idle_since = time.monotonic()
             # Many tiny drains would make many tiny files; a large one takes longer than this.
             time.sleep(max(0.0, opened + pace.apart_s - idle_since))
-        elif time.monotonic() - idle_since >= pace.idle_s:
+        elif time.monotonic() - idle_since >= pace.idle_s or intake.waits_elsewhere(day):
             return
         else:
             time.sleep(min(POLL_S, pace.idle_s))

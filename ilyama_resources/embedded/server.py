@@ -91,6 +91,11 @@ class EmbeddedServer(ABC):
         locked = (self.keeper_lock, stack_lock(self.settings))
         return any(path.exists() and locks.held_exclusively(path) for path in locked)
 
+    def is_missing_in_stack(self) -> bool:
+        """Whether a stack runs whose supervisor should have started the server, and it is away."""
+        lock = stack_lock(self.settings)
+        return self.endpoint() is None and lock.exists() and locks.held_exclusively(lock)
+
     def endpoint(self) -> Endpoint | None:
         """Tell where the server answers, or nothing while it does not run."""
         if not (self.keeper_lock.exists() and locks.held_exclusively(self.keeper_lock)):

@@ -25,7 +25,7 @@ class RisingIds:
         self._note = note
         self._now_ms = now_ms
         self._tail = SegmentIds.fresh().tail
-        self._last_ms = int(note.read_text() or 0) if note.exists() else 0
+        self._last_ms = self._noted()
 
     def next(self) -> str:
         """The id of the next segment."""
@@ -33,11 +33,17 @@ class RisingIds:
         self._remember()
         return SegmentIds(self._last_ms, self._tail)[0]
 
+    def _noted(self) -> int:
+        # A power cut can leave a note of anything; landing must not stop for it.
+        noted = self._note.read_bytes() if self._note.exists() else b""
+        return int(noted) if noted.isdigit() else 0
+
     def _remember(self) -> None:
         # In place: a full disk must not leave an empty note.
         descriptor = os.open(self._note, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            os.pwrite(descriptor, str(self._last_ms).encode(), 0)
+            written = os.pwrite(descriptor, str(self._last_ms).encode(), 0)
+            os.ftruncate(descriptor, written)
         finally:
             os.close(descriptor)
 
@@ -53,8 +59,8 @@ class SubscriptionNote:
         """The topics of this session; none when the note is about another one."""
         if not self._file.exists():
             return []
-        session, *filters = self._file.read_text(encoding="utf-8").splitlines()
-        return filters if session == self._session else []
+        session, _, filters = self._file.read_text(encoding="utf-8").partition("\n")
+        return filters.splitlines() if session == self._session else []
 
     def write(self, filters: Sequence[str]) -> None:
         """Note what the session is subscribed to now."""

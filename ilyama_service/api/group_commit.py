@@ -10,8 +10,6 @@ from threading import Thread
 from time import monotonic
 from typing import Final, NamedTuple
 
-import pyarrow as pa
-
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.landing import Landing, register
@@ -109,7 +107,8 @@ class GroupCommit:
         try:
             for portion in portions(messages, max_bytes=self._segment_max_bytes):
                 segments.append(self._landing.write(self._ids.next(), portion))
-        except (OSError, pa.ArrowException) as error:
+        except Exception as error:
+            # Whatever it is, the thread goes on: without it all later requests would hang.
             log.error("a group of %d requests could not land: %s", len(group), error)
             self._metrics.failures.inc()
             failure = LandingFailed("The landing directory does not take messages at the moment.")

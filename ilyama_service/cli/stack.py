@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from ilyama_resources.embedded.java import find_java
@@ -29,6 +30,8 @@ from ilyama_service.stack.supervision import StackRunning, Supervisor
 _HEALTHY_WITHIN_S: Final = 300
 _STOPPED_WITHIN_S: Final = 240
 _POLL_S: Final = 0.5
+# One that cannot start, on a full disk for instance, is not tried as fast as can be.
+_RESTART_PAUSE_S: Final = 2.0
 _LOG_LINES: Final = 15
 _PORTS: Final = ("broker_port", "dagster_port", "api_port")
 _NOT_HEALTHY: Final = 1
@@ -50,16 +53,16 @@ def up(*, simulator: bool, detach: bool) -> None:
     _require_no_other(supervisor, settings)
     parts = parts_of(settings, simulator=simulator)
     _require_means(settings, parts)
-    with _stop_signals():
+    with stop_signals():
         process = supervisor.start(parts, attached=not detach)
         try:
             _wait_until_healthy(settings, supervisor, process)
             _tell_where(settings, detach=detach)
-            if not detach:
-                _stay(supervisor, process, parts)
         except (_Stopped, PlatformError):
             _stop(supervisor, process)
             raise
+        if not detach:
+            stay(supervisor, process, parts)
 
 
 def down() -> None:
@@ -82,7 +85,7 @@ def show_status(*, as_json: bool) -> None:
     if as_json:
         typer.echo(msgspec.json.encode(status).decode())
     else:
-        _show(status)
+        show(status)
     if not status.healthy:
         raise typer.Exit(_NOT_HEALTHY)
 
@@ -107,14 +110,23 @@ def reset(*, sure: bool) -> None:
     settings = load_settings()
     if Supervisor(settings).running:
         raise StackRunning("the stack is running: `ilyama down` first.")
-    if not settings.home.exists():
+    present = [path for path in _state_of(settings) if path.exists()]
+    if not present:
         console.print("There is nothing to remove.")
         return
+    named = " and ".join(map(str, present))
     if not sure:
-        typer.confirm(f"Remove everything in {settings.home}?", abort=True)
-    for path in {settings.home, settings.warehouse}:
+        typer.confirm(f"Remove everything in {named}?", abort=True)
+    for path in present:
         shutil.rmtree(path, ignore_errors=True)
-    console.print(f"Removed {settings.home}.", highlight=False)
+    if any(path.exists() for path in present):
+        raise StackFailed(f"not everything in {named} could be removed: whose files are they?")
+    console.print(f"Removed {named}.", markup=False, highlight=False)
+
+
+def _state_of(settings: Settings) -> list[Path]:
+    home, warehouse = settings.home, settings.warehouse
+    return [home] if warehouse.is_relative_to(home) else [home, warehouse]
 
 
 def _require_no_other(supervisor: Supervisor, settings: Settings) -> None:
@@ -184,12 +196,17 @@ def _tell_where(settings: Settings, *, detach: bool) -> None:
     console.print("\nIlyama is running.", table)
 
 
-def _stay(supervisor: Supervisor, process: subprocess.Popen[bytes], parts: Sequence[Part]) -> None:
+def stay(supervisor: Supervisor, process: subprocess.Popen[bytes], parts: Sequence[Part]) -> None:
     """Wait for the supervisor's end; one that died without being asked to is started again."""
-    while process.wait() != 0:
-        errors.print("The supervisor died; starting it again.")
-        wait_until(lambda: not supervisor.running, within_s=_STOPPED_WITHIN_S)
-        process = supervisor.start(parts, attached=True)
+    try:
+        while process.wait() != 0:
+            errors.print("The supervisor died; starting it again.")
+            time.sleep(_RESTART_PAUSE_S)
+            wait_until(lambda: not supervisor.running, within_s=_STOPPED_WITHIN_S)
+            process = supervisor.start(parts, attached=True)
+    except (_Stopped, PlatformError):
+        _stop(supervisor, process)
+        raise
     console.print("The stack was stopped.")
 
 
@@ -206,7 +223,7 @@ def _stop(supervisor: Supervisor, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[None]:
+def stop_signals() -> Iterator[None]:
     """Turn a request to end into an exception, and the exception into a quiet end."""
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -222,9 +239,10 @@ def _stop_signals() -> Iterator[None]:
         raise typer.Exit(0) from None
 
 
-def _show(status: Status) -> None:
+def show(status: Status) -> None:
+    """Print a status for a person; what devices and servers say is shown as it is."""
     for part in status.parts:
-        mark = "[green]healthy[/]" if part.healthy else f"[red]{part.detail}[/]"
+        mark = "[green]healthy[/]" if part.healthy else f"[red]{escape(part.detail)}[/]"
         console.print(f"{part.name:<10} {mark}", highlight=False)
     if status.pending_segments is None:
         console.print("records    not to be had while Postgres is away", highlight=False)
@@ -235,13 +253,16 @@ def _show(status: Status) -> None:
     )
     console.print(f"last drain {_last_drain(status)}", highlight=False)
     if status.unfinished_drain is not None:
-        console.print(f"unfinished drain {status.unfinished_drain}", highlight=False)
+        told = f"unfinished drain {status.unfinished_drain}"
+        console.print(told, markup=False, highlight=False)
     console.print(f"rows today {status.rows_today:,}", highlight=False)
     if status.busiest_device is not None:
         busiest = status.busiest_device
         console.print(
-            f"[yellow]busy       {busiest.device_id} sent {busiest.messages:,} of the "
-            f"{busiest.of_messages:,} messages of the last five minutes[/]",
+            f"busy       {busiest.device_id} sent {busiest.messages:,} of the "
+            f"{busiest.of_messages:,} messages of the last five minutes",
+            style="yellow",
+            markup=False,
             highlight=False,
         )
 

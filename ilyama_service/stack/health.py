@@ -14,7 +14,7 @@ from ilyama_resources.embedded.ports import LOOPBACK, accepts
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import EmbeddedServer
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
-from ilyama_resources.settings import Settings
+from ilyama_resources.settings import Settings, variable
 
 _PATIENCE_S: Final = 5
 _LOCATIONS: Final = """{ workspaceOrError { ... on Workspace { locationEntries {
@@ -39,8 +39,12 @@ def postgres(settings: Settings) -> str | None:
 
 
 def broker(settings: Settings) -> str | None:
-    """Look whether it listens."""
-    return _listens(EmbeddedBroker(settings))
+    """Look whether it listens, and has the room to take messages."""
+    server = EmbeddedBroker(settings)
+    problem = _listens(server)
+    if problem is None and not server.has_room():
+        return f"takes no messages: its disk has less than {_free(settings)} left"
+    return problem
 
 
 def spark(settings: Settings) -> str | None:
@@ -100,6 +104,10 @@ PROBES: Final[dict[str, Callable[[Settings], str | None]]] = {
 
 class _NoAnswer(Exception):
     pass
+
+
+def _free(settings: Settings) -> str:
+    return f"{settings.broker_min_disk_free / 2**20:,.0f} MiB ({variable('broker_min_disk_free')})"
 
 
 def _listens(server: EmbeddedServer) -> str | None:

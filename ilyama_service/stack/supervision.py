@@ -52,9 +52,9 @@ class Supervisor:
         Raises:
             StackRunning: Another one is at work.
         """
-        self._write_configuration(parts)
         lock = self._locked()
         try:
+            self._write_configuration(parts)
             return subprocess.Popen(
                 [sys.executable, "-m", "supervisor.supervisord", "-c", str(self._configuration)],
                 cwd=self._settings.run,

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from ilyama_protocol.intake.outcomes import Message
@@ -106,6 +107,17 @@ def test_a_landing_directory_that_fails_is_told_and_the_next_request_may_succeed
     with pytest.raises(LandingFailed):
         commit.submit([_message(b"1")]).result(60)
     (tmp_path / "segments").unlink()
+    commit.submit([_message(b"2")]).result(60)
+    commit.close()
+    assert _landed(tmp_path) == [[b"2"]]
+
+
+def test_a_message_that_cannot_be_written_does_not_stop_the_next(
+    commit: GroupCommit, tmp_path: Path
+) -> None:
+    commit.start()
+    with pytest.raises(LandingFailed):
+        commit.submit([structs.replace(_message(b"1"), topic="\ud800")]).result(60)
     commit.submit([_message(b"2")]).result(60)
     commit.close()
     assert _landed(tmp_path) == [[b"2"]]

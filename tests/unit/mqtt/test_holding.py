@@ -31,6 +31,15 @@ def test_a_note_is_about_one_session(tmp_path: Path) -> None:
     assert SubscriptionNote(tmp_path / "note", session="another").read() == []
 
 
+@pytest.mark.parametrize("left", [b"", b"\0" * 20], ids=["nothing", "zeros"])
+def test_notes_that_a_power_cut_spoiled_do_not_stop_landing(tmp_path: Path, left: bytes) -> None:
+    spoiled = tmp_path / "note"
+    spoiled.write_bytes(left)
+    assert SubscriptionNote(spoiled, session="ilyama at broker:1883").read() == []
+    made = [RisingIds(spoiled, now_ms=lambda: 2_000).next() for _ in range(2)]
+    assert [UUID(one).int >> 80 for one in made] == [2_000, 2_001]
+
+
 def test_there_is_one_holder_at_a_time(tmp_path: Path) -> None:
     lock = tmp_path / "landing" / "subscriber.lock"
     with sole_holder(lock), pytest.raises(LandingBusy, match=str(lock)):
