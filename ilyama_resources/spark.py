@@ -89,10 +89,12 @@ def release(session: Any) -> None:
 
 
 def _session(remote: str) -> SparkSession:
-    session: Any = SparkSession.builder.remote(remote).config(map=_CONFIGURATION).create()
+    session: Any = SparkSession.builder.remote(remote).create()
     session.client.set_retry_policies(
         [DefaultPolicy(max_retries=_RETRIES, max_backoff=_BACKOFF_MS)]
     )
+    for name, value in _CONFIGURATION.items():
+        session.conf.set(name, value)
     return cast(SparkSession, session)
 
 
