@@ -1,5 +1,6 @@
 """Compaction: the many small files of a day become few, and nothing else changes."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dagster import AssetExecutionContext, Config, MaterializeResult, MetadataValue, asset
@@ -14,6 +15,9 @@ from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.spark import Spark
+
+ROLLED_UP_AFTER = timedelta(days=1)
+FORGOTTEN_AFTER = timedelta(days=7)
 
 
 class CompactionConfig(Config):
@@ -55,6 +59,7 @@ def compaction(
     for result in done:
         context.log.info(f"{result.table} of {result.day}: {result.before} files became few")
     removed = sum(warehouse.vacuum(table) for table in sweepable(warehouse, gateway))
+    compact_records(gateway, now=datetime.now(UTC))
     return MaterializeResult(
         metadata={
             "tables and days": len(done),
@@ -68,6 +73,14 @@ def compaction(
             else MetadataValue.text("nothing needed it"),
         }
     )
+
+
+def compact_records(gateway: Gateway, *, now: datetime) -> None:
+    """Let the books of days past not grow with the number of their drains and segments."""
+    with gateway.transaction() as tx:
+        tx.ledger.roll_up(before=now.date() - ROLLED_UP_AFTER)
+        tx.segments.forget(drained_before=now - FORGOTTEN_AFTER)
+        tx.commit()
 
 
 def sweepable(warehouse: Warehouse, gateway: Gateway) -> list[str]:

@@ -10,12 +10,13 @@ from typing import Any, Final
 import yaml
 from sqlalchemy.engine import URL, make_url
 
-from ilyama_resources.embedded.ports import LOOPBACK, free_port
+from ilyama_resources.embedded.ports import LOOPBACK, free_port_from, is_free
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings, private_directory
 
 URL_VARIABLE: Final = "DAGSTER_POSTGRES_URL"
 HOME_VARIABLE: Final = "DAGSTER_HOME"
+_FIRST_CODE_PORT: Final = 14000
 _CONFIGURATION: Final[dict[str, Any]] = {
     "storage": {"postgres": {"postgres_url": {"env": URL_VARIABLE}}},
     "telemetry": {"enabled": False},
@@ -61,7 +62,8 @@ class DagsterHome:
 
     def choose_code_port(self) -> int:
         """Choose where the code server listens, its last port if that is free, and tell others."""
-        port = free_port(preferred=self.code_port())
+        last = self.code_port()
+        port = last if last is not None and is_free(last) else free_port_from(_FIRST_CODE_PORT)
         server = {"host": LOOPBACK, "port": port, "location_name": "ilyama"}
         _replace(self.workspace, yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
         _replace(self._code_port_file, str(port))

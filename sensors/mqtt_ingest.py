@@ -33,6 +33,7 @@ from ilyama_resources.settings import Ingest, load_settings
 from sensors.intake_runs import intake_runs
 from sensors.run_planning import RunPlan, plan_run
 
+REASON = "ilyama/reason"
 LAND_FOR_S = 20.0
 LAND_AT_LEAST_S = 1.0
 LOOK_EVERY_S = 1.0
@@ -67,9 +68,10 @@ def mqtt_ingest(
         raise landed.error
     if decided.day is None:
         return SensorResult(skip_reason=told, cursor=cursor)
-    context.log.info(told)
     ensure_days(context.instance, [decided.day])
-    request = RunRequest(partition_key=decided.day.isoformat(), run_config=DRAIN_ONLY)
+    request = RunRequest(
+        partition_key=decided.day.isoformat(), run_config=DRAIN_ONLY, tags={REASON: told}
+    )
     return SensorResult(run_requests=[request], cursor=cursor)
 
 
@@ -112,7 +114,10 @@ def _land(broker: Broker, gateway: Gateway, *, until: Callable[[LandingReport], 
         return Landed(str(error))
     except PlatformError as error:
         return Landed(str(error), error)
-    told = f"landed {report.messages:,} messages in {report.segments:,} segments"
+    told = (
+        f"landed {report.messages:,} messages in {report.segments:,} segments, "
+        f"memory at most {report.fullest:.0%} full"
+    )
     return Landed(
         told if report.segments else "", PlatformError(report.trouble) if report.trouble else None
     )

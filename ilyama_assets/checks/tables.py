@@ -34,7 +34,8 @@ FRESH_WITHIN = timedelta(hours=1)
 
 
 def read(session: SparkSession, warehouse: Warehouse, contract: TableContract) -> DataFrame:
-    """A table as it is now."""
+    """A table as it is now; an empty one when nothing was ever drained."""
+    warehouse.ensure(contract)
     return session.read.format("delta").load(str(warehouse.location(contract.name)))
 
 

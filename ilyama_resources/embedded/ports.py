@@ -6,6 +6,7 @@ from typing import Final
 from ilyama_resources.errors import PlatformError
 
 LOOPBACK: Final = "127.0.0.1"
+_TRIED: Final = 1000
 
 
 class PortTaken(PlatformError):
@@ -20,6 +21,15 @@ def free_port(preferred: int | None = None) -> int:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def free_port_from(first: int) -> int:
+    """Find the first free port from a number on.
+
+    Below the range from which the kernel takes ports for outgoing connections, so that a server
+    finds its port free when it comes back.
+    """
+    return next(port for port in range(first, first + _TRIED) if is_free(port))
 
 
 def accepts(port: int) -> bool:

@@ -13,7 +13,7 @@ import psycopg2
 from psycopg2 import sql
 
 from ilyama_resources.embedded.accounts import Account
-from ilyama_resources.embedded.ports import LOOPBACK, free_port, is_free
+from ilyama_resources.embedded.ports import LOOPBACK, free_port_from, is_free
 from ilyama_resources.embedded.server import (
     EmbeddedServer,
     EmbeddedServerError,
@@ -25,6 +25,7 @@ from ilyama_resources.settings import Settings, private_directory
 
 USER: Final = "ilyama"
 DATABASES: Final = ("ilyama",)
+_FIRST_PORT: Final = 15432
 
 # After a kill, the last life's shutdown and its shared memory can take a moment to go.
 _LAST_LIFE_ENDS_WITHIN_S: Final = 10
@@ -188,8 +189,8 @@ class EmbeddedPostgres(EmbeddedServer):
 
     def _choose_port(self) -> int:
         if not self._port_file.exists():
-            return free_port()
+            return free_port_from(_FIRST_PORT)
         remembered = int(self._port_file.read_text())
         if (self._data / "postmaster.pid").exists():
             wait_until(lambda: is_free(remembered), within_s=_LAST_LIFE_ENDS_WITHIN_S)
-        return free_port(preferred=remembered)
+        return remembered if is_free(remembered) else free_port_from(_FIRST_PORT)

@@ -75,8 +75,15 @@ class EmbeddedServer(ABC):
         endpoint = self.endpoint()
         if endpoint is None:
             with locks.exclusive(self._run_file("start")):
-                endpoint = self.awaited() or self._spawn_keeper()
+                endpoint = self.awaited() or self._started()
         return endpoint.url
+
+    def _started(self) -> Endpoint:
+        if self.is_missing_in_stack():
+            raise EmbeddedServerError(
+                f"The {self.part} of the stack does not start; see `ilyama logs {self.part}`."
+            )
+        return self._spawn_keeper()
 
     def awaited(self) -> Endpoint | None:
         """Where the server answers, once whoever is starting it is done; None when nobody is."""

@@ -19,6 +19,7 @@ class LandingReport:
         unregistered: Of these, segments that Postgres does not know yet.
         days: Arrival days of what landed.
         connects: Connections that were made.
+        fullest: How full the memory for messages was at most, from 0 to 1.
         disk_trouble: Why nothing can be written at the moment, in a sentence.
         broker_trouble: Why nothing can be received at the moment, in a sentence.
     """
@@ -29,6 +30,7 @@ class LandingReport:
     unregistered: int = 0
     days: set[date] = field(default_factory=set)
     connects: int = 0
+    fullest: float = 0.0
     disk_trouble: str | None = None
     broker_trouble: str | None = None
 

@@ -175,6 +175,7 @@ class LandingSession:
             self._writing.done.add_done_callback(lambda _: self._waker.send(b"."))
 
     def _settle(self) -> None:
+        self.report.fullest = max(self.report.fullest, self.fullness)
         if self._writing is None or not self._writing.done.done():
             return
         batch, done = self._writing

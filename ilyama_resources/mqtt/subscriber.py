@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from ilyama_protocol.topics import INBOUND_FILTERS
@@ -50,7 +51,7 @@ class MqttSubscriber:
             LandingBusy: another process holds it.
         """
         directory = self._settings.landing
-        with sole_holder(directory / f"{self._holder}.lock"):
+        with sole_holder(self.lock_file):
             ids = RisingIds(directory / f"{self._holder}.last_id")
             writer = SegmentWriter(Landing(directory), self._gateway, ids)
             session = LandingSession(self._open_connection, writer, self._limits)
@@ -64,6 +65,11 @@ class MqttSubscriber:
         """The topics it subscribes to: those that devices send on, and no other."""
         prefix = _SHARED if self._settings.ingest_shared else ""
         return [prefix + topic for topic in INBOUND_FILTERS]
+
+    @property
+    def lock_file(self) -> Path:
+        """The file that is locked for as long as somebody holds the session."""
+        return self._settings.landing / f"{self._holder}.lock"
 
     @property
     def _holder(self) -> str:

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Connection,
     ScalarSelect,
     cast,
+    delete,
     func,
     insert,
     literal,
@@ -19,9 +20,10 @@ from sqlalchemy import (
     select,
     tuple_,
 )
+from sqlalchemy.dialects.postgresql import insert as insert_or_update
 
 from ilyama_resources.postgres.copying import copied, shown
-from ilyama_resources.postgres.schema import DRAIN, LEDGER_TOTAL, SEGMENT
+from ilyama_resources.postgres.schema import DRAIN, LEDGER_TOTAL
 
 
 class LedgerTotal(NamedTuple):
@@ -42,6 +44,9 @@ class LedgerTotal(NamedTuple):
     rows_below_floor: int
     rows_rejected: int
     rows_staged: int
+
+
+_TOTALS = LedgerTotal._fields[LedgerTotal._fields.index("messages") :]
 
 
 class LedgerFilter(NamedTuple):
@@ -163,6 +168,36 @@ class Ledger:
         rows = self._connection.execute(query)
         return [HourlyIntake(at, outcome, int(m), int(r)) for at, outcome, m, r in rows]
 
+    def roll_up(self, *, before: date) -> int:
+        """Make one line of many: of days long past, the sums of all drains go to the day's last."""
+        last = (
+            select(DRAIN.c.day, DRAIN.c.origin, func.max(DRAIN.c.drain_id).label("drain_id"))
+            .where(DRAIN.c.day < before, DRAIN.c.state == "done")
+            .group_by(DRAIN.c.day, DRAIN.c.origin)
+            .subquery()
+        )
+        gone = (
+            delete(LEDGER_TOTAL)
+            .where(
+                LEDGER_TOTAL.c.day == last.c.day,
+                LEDGER_TOTAL.c.origin == last.c.origin,
+                LEDGER_TOTAL.c.drain_id != last.c.drain_id,
+            )
+            .returning(last.c.drain_id, *LEDGER_TOTAL.columns[1:])
+            .cte("gone")
+        )
+        group = [gone.c[name] for name in LedgerTotal._fields[: -len(_TOTALS)]]
+        sums = [func.sum(gone.c[name]) for name in _TOTALS]
+        statement = insert_or_update(LEDGER_TOTAL).from_select(
+            list(LedgerTotal._fields), select(*group, *sums).group_by(*group)
+        )
+        added = {name: LEDGER_TOTAL.c[name] + statement.excluded[name] for name in _TOTALS}
+        return self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=list(LEDGER_TOTAL.primary_key), set_=added
+            )
+        ).rowcount
+
     def rows_new_on(self, day: date) -> int:
         """How many new rows arrived on a day."""
         query = select(func.coalesce(func.sum(LEDGER_TOTAL.c.rows_new), 0)).where(
@@ -220,10 +255,9 @@ def _narrowed(wanted: LedgerFilter) -> list[ColumnElement[bool]]:
 
 
 def _received(wanted: LedgerFilter) -> ScalarSelect[int]:
-    query = (
-        select(cast(func.coalesce(func.sum(SEGMENT.c.messages), 0), BigInteger))
-        .join(DRAIN, DRAIN.c.drain_id == SEGMENT.c.drain_id)
-        .where(DRAIN.c.state == "done")
+    """What the segments of closed drains held; a drain notes that when it takes them."""
+    query = select(cast(func.coalesce(func.sum(DRAIN.c.messages), 0), BigInteger)).where(
+        DRAIN.c.state == "done", DRAIN.c.origin == "live"
     )
     if wanted.day is not None:
         query = query.where(DRAIN.c.day == wanted.day)

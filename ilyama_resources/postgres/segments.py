@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_resources.postgres.schema import DRAIN, SEGMENT
@@ -105,3 +105,9 @@ class Segments:
             .where(SEGMENT.c.segment_id.in_(list(segment_ids)), DRAIN.c.closed_at.is_not(None))
         )
         return set(self._connection.scalars(query))
+
+    def forget(self, *, drained_before: datetime) -> int:
+        """Remove the entries of segments whose drain was closed long ago."""
+        long_ago = select(DRAIN.c.drain_id).where(DRAIN.c.closed_at < drained_before)
+        statement = delete(SEGMENT).where(SEGMENT.c.drain_id.in_(long_ago))
+        return self._connection.execute(statement).rowcount

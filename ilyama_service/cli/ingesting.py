@@ -39,7 +39,10 @@ def land_messages() -> None:
         Landing(settings.landing).register_found(gateway)
         console.print("Landing what devices publish; Ctrl-C ends it.")
         report = session.land_until(stopped.is_set)
-    console.print(f"Landed {report.messages:,} messages in {report.segments:,} segments.")
+    console.print(
+        f"Landed {report.messages:,} messages in {report.segments:,} segments; "
+        f"memory was at most {report.fullest:.0%} full."
+    )
 
 
 def _stop_signals() -> threading.Event:

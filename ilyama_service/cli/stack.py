@@ -18,6 +18,7 @@ from rich.table import Table
 
 from ilyama_resources.embedded.java import find_java
 from ilyama_resources.embedded.ports import LOOPBACK, is_free
+from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import wait_until
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.settings import Settings, load_settings, variable
@@ -110,6 +111,11 @@ def reset(*, sure: bool) -> None:
     settings = load_settings()
     if Supervisor(settings).running:
         raise StackRunning("the stack is running: `ilyama down` first.")
+    if settings.postgres_url is not None:
+        name = variable("postgres_url")
+        raise StackFailed(f"the records lie in the database of {name}: drop that one by hand.")
+    if EmbeddedPostgres(settings).endpoint() is not None:
+        raise StackRunning("another command uses the records: wait until it has ended.")
     present = [path for path in _state_of(settings) if path.exists()]
     if not present:
         console.print("There is nothing to remove.")

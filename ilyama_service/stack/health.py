@@ -9,11 +9,13 @@ from typing import Any, Final
 import psycopg2
 from sqlalchemy.engine import make_url
 
+from ilyama_resources.embedded import locks
 from ilyama_resources.embedded.broker_server import EmbeddedBroker
 from ilyama_resources.embedded.ports import LOOPBACK, accepts
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import EmbeddedServer
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
+from ilyama_resources.mqtt.subscriber import MqttSubscriber
 from ilyama_resources.settings import Settings, variable
 
 _PATIENCE_S: Final = 5
@@ -90,6 +92,13 @@ def api(settings: Settings) -> str | None:
     return _asked(f"http://{LOOPBACK}:{settings.api_port}/readyz")
 
 
+def ingest(settings: Settings) -> str | None:
+    """Look whether it holds the session that lands what devices publish."""
+    lock = MqttSubscriber(settings, "", None).lock_file
+    held = lock.exists() and locks.held_exclusively(lock)
+    return None if held else "does not land messages yet"
+
+
 def simulator(settings: Settings) -> str | None:
     """It can do nothing without the broker."""
     problem = broker(settings) if settings.broker_url is None else None
@@ -98,7 +107,7 @@ def simulator(settings: Settings) -> str | None:
 
 PROBES: Final[dict[str, Callable[[Settings], str | None]]] = {
     probe.__name__: probe
-    for probe in (postgres, broker, spark, code, webserver, daemon, api, simulator)
+    for probe in (postgres, broker, spark, code, webserver, daemon, api, ingest, simulator)
 }
 
 
