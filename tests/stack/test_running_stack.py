@@ -1,17 +1,24 @@
 """The whole platform from one command: messages over MQTT become current values, come what may."""
 
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import psutil
 import pytest
 
 from ilyama_resources.embedded.ports import LOOPBACK
-from tests.running import RunningStack, running_stack, stack_settings
+from ilyama_resources.settings import REPOSITORY
+from tests.running import RunningStack, processes_of, running_stack, stack_settings
 from tests.waiting import eventually
 
 EPOCH = "01900000-0000-7000-8000-000000000001"
@@ -83,7 +90,7 @@ def test_a_port_in_use_is_named_with_its_setting(tmp_path: Path) -> None:
     assert f"port {port} is in use by another program: set ILYAMA_DAGSTER_PORT" in refused.stderr
 
 
-@pytest.mark.parametrize("part", ["postgres", "broker", "code", "daemon", "spark", "api"])
+@pytest.mark.parametrize("part", ["postgres", "broker", "code", "spark"])
 def test_a_part_that_dies_comes_back_and_the_rest_goes_on(stack: RunningStack, part: str) -> None:
     before = stack.pid(part)
     stack.kill(part)
@@ -103,3 +110,46 @@ def test_a_running_stack_is_not_reset(stack: RunningStack) -> None:
     refused = stack.ilyama("reset", "--yes")
     assert refused.returncode == 1
     assert "`ilyama down` first" in refused.stderr
+
+
+@pytest.mark.parametrize("after_s", [1.0, 5.0])
+def test_ctrl_c_during_the_start_leaves_no_process_behind(tmp_path: Path, after_s: float) -> None:
+    home = tmp_path / "home"
+    stack = RunningStack(stack_settings(home))
+    starting = subprocess.Popen(
+        [sys.executable, "-m", "ilyama_service.cli", "up"],
+        env=stack.environment,
+        cwd=REPOSITORY,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    # The moment itself is what is tested; whatever has started by then must end.
+    with suppress(subprocess.TimeoutExpired):
+        starting.wait(after_s)
+    starting.send_signal(signal.SIGINT)
+    _, told = starting.communicate(timeout=120)
+    assert "Traceback" not in told
+    assert eventually(lambda: not processes_of(home)), processes_of(home)
+
+
+def test_a_supervisor_that_is_killed_is_started_again(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    stack = RunningStack(stack_settings(home))
+    running = subprocess.Popen(
+        [sys.executable, "-m", "ilyama_service.cli", "up"],
+        env=stack.environment,
+        cwd=REPOSITORY,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert eventually(stack.is_healthy, within_s=300)
+        supervisor = int((home / "run" / "supervisor.pid").read_text())
+        os.kill(supervisor, signal.SIGKILL)
+        assert eventually(lambda: not psutil.pid_exists(supervisor))
+        assert eventually(stack.is_healthy, within_s=300), stack.ilyama("status").stdout
+    finally:
+        running.send_signal(signal.SIGTERM)
+        running.wait(240)
+    assert eventually(lambda: not processes_of(home)), processes_of(home)
