@@ -11,14 +11,9 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from importlib.resources import files
 from types import TracebackType
 from typing import Self
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -35,6 +30,7 @@ from ilyama_resources.postgres.events import Events
 from ilyama_resources.postgres.idempotent_answers import IdempotentAnswers
 from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.registries import Registries
+from ilyama_resources.postgres.schema_versions import is_newest, upgrade
 from ilyama_resources.postgres.segments import Segments
 from ilyama_resources.postgres.warehouses import Warehouses
 
@@ -129,11 +125,10 @@ class Gateway:
         """Bring the schema to the newest version, once; safe to call from several processes."""
         if self.url in _migrated:
             return
-        config = _migrations()
-        with self.lock("migrations"), self._engine.connect() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-            connection.commit()
+        if not self.is_migrated():
+            with self.lock("migrations"), self._engine.connect() as connection:
+                upgrade(connection)
+                connection.commit()
         _migrated.add(self.url)
 
     def ping(self) -> None:
@@ -143,9 +138,8 @@ class Gateway:
 
     def is_migrated(self) -> bool:
         """Tell whether the schema is the newest version."""
-        newest = ScriptDirectory.from_config(_migrations()).get_current_head()
         with _as_gateway_errors(), self._engine.connect() as connection:
-            return MigrationContext.configure(connection).get_current_revision() == newest
+            return is_newest(connection)
 
     def ensure_database(self, name: str) -> str:
         """Create a database beside this one when it is missing, and return its URL."""
@@ -161,13 +155,6 @@ class Gateway:
     def close(self) -> None:
         """Give the connections back."""
         self._engine.dispose()
-
-
-def _migrations() -> Config:
-    config = Config()
-    directory = files("ilyama_resources.postgres") / "migrations"
-    config.set_main_option("script_location", str(directory))
-    return config
 
 
 def _lock_key(name: str) -> int:
