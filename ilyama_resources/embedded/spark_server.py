@@ -27,6 +27,8 @@ from ilyama_resources.settings import Settings, private_directory
 _MAIN_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _QUIET_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _MIB: Final = 1024 * 1024
+# Queries take as many tasks as there are cores: of two at a time, neither waits for the other.
+_TASKS_PER_CORE: Final = 2
 # What a shell may have set for another Spark.
 _FOREIGN_VARIABLES: Final = ("SPARK_", "PYSPARK_", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
@@ -86,7 +88,7 @@ class EmbeddedSpark(EmbeddedServer):
             str(_spark_home() / "bin" / "spark-submit"),
             *("--class", _MAIN_CLASS),
             *("--name", "ilyama"),
-            *("--master", f"local[{self.settings.cores}]"),
+            *("--master", f"local[{_TASKS_PER_CORE * self.settings.cores}]"),
             *("--driver-memory", self.settings.spark_driver_memory),
             *("--driver-class-path", str(self._delta_jars / "*")),
             *("--driver-java-options", _java_options()),
@@ -101,6 +103,8 @@ class EmbeddedSpark(EmbeddedServer):
             "spark.driver.bindAddress": LOOPBACK,
             "spark.driver.host": LOOPBACK,
             "spark.ui.enabled": "false",
+            # A drain does not queue behind the stages of a long derivation.
+            "spark.scheduler.mode": "FAIR",
             "spark.sql.warehouse.dir": str(self.settings.warehouse),
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
