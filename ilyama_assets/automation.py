@@ -5,6 +5,7 @@ from typing import Any
 from dagster import AutomationCondition
 
 _EVERY_TEN_MINUTES = "*/10 * * * *"
+_EVERY_HOUR = "23 * * * *"
 _EVERY_NIGHT = "17 3 * * *"
 
 
@@ -23,6 +24,11 @@ def after_new_drains() -> AutomationCondition[Any]:
 def now_and_then() -> AutomationCondition[Any]:
     """Every ten minutes."""
     return _at(_EVERY_TEN_MINUTES)
+
+
+def every_hour() -> AutomationCondition[Any]:
+    """Once an hour: for what reads the newest days."""
+    return _at(_EVERY_HOUR)
 
 
 def every_night() -> AutomationCondition[Any]:

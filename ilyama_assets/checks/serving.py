@@ -8,6 +8,7 @@ from dagster import AssetCheckResult, asset_check
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ilyama_assets.automation import every_hour
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
 from ilyama_assets.checks.tables import read
 from ilyama_assets.tables import CURRENT_VALUE
@@ -40,6 +41,7 @@ _REBUILD = (
 @asset_check(
     asset=CURRENT_VALUE.name,
     name="equals_recomputation",
+    automation_condition=every_hour(),
     description=(
         "For a sample of owners, every current value of the days that were last taken up is the "
         "newest of its datapoints."
