@@ -62,8 +62,10 @@ def _devices(tx: Transaction) -> None:
 
 def _drain(tx: Transaction, drain_id: int, day: date, totals: list[LedgerTotal]) -> None:
     tx.drains.open(drain_id, day, origin="live")
-    tx.segments.register([_segment(drain_id, day, sum(total.messages for total in totals))])
+    messages = sum(total.messages for total in totals)
+    tx.segments.register([_segment(drain_id, day, messages)])
     tx.segments.take(day, drain_id, at_most_bytes=1000)
+    tx.drains.measure(drain_id, segments=1, messages=messages, size=10)
     tx.drains.seal(drain_id, b"")
     tx.ledger.add(total._replace(drain_id=drain_id, day=day) for total in totals)
     tx.drains.close(drain_id)
