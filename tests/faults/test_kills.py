@@ -21,7 +21,7 @@ from ilyama_resources.settings import REPOSITORY
 from tests.running import RunningStack, running_stack
 from tests.waiting import eventually
 
-KILLS = int(os.environ.get("FAULT_KILLS", "2"))
+KILLS = int(os.environ.get("FAULT_KILLS", "3"))
 SEED = int(os.environ.get("FAULT_SEED", "1"))
 PARTS = ["postgres", "broker", "spark", "code", "daemon", "webserver", "api", "run"]
 LOAD = ("--devices", "20", "--rate", "20", "--misbehave", "0.1", "--duration", "36000")
