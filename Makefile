@@ -2,7 +2,10 @@
 
 PYTHON ?= python3
 VENV := .venv/bin
-SUITES := $(wildcard tests/unit tests/spark tests/stack tests/faults tests/browser)
+# Those that wait longest come first, so that the workers end together.
+SUITES := $(wildcard tests/faults tests/browser tests/stack tests/spark tests/unit)
+# Most tests wait for a server more than they compute.
+TEST_WORKERS ?= 2
 CODE := $(wildcard ilyama_protocol ilyama_resources ilyama_assets sensors ilyama_service deploy tests benchmarks)
 
 .DEFAULT_GOAL := help
@@ -21,7 +24,7 @@ setup-tests: ## Install also Chromium, for the tests of the user interface
 	@$(PYTHON) -m deploy.setup --for-tests
 
 test: setup-tests lint ## Lint, then run all tests
-	$(VENV)/pytest $(SUITES)
+	$(VENV)/pytest --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(SUITES)
 
 test-unit: setup ## Run the fast tests
 	$(VENV)/pytest tests/unit

@@ -1,5 +1,6 @@
 """TCP ports of this machine, on the loopback address only."""
 
+import random
 import socket
 from typing import Final
 
@@ -24,12 +25,14 @@ def free_port(preferred: int | None = None) -> int:
 
 
 def free_port_from(first: int) -> int:
-    """Find the first free port from a number on.
+    """Find a free port among the thousand from a number on, any of them.
 
     Below the range from which the kernel takes ports for outgoing connections, so that a server
-    finds its port free when it comes back.
+    finds its port free when it comes back; at random, so that two platforms that start together
+    do not want the same.
     """
-    return next(port for port in range(first, first + _TRIED) if is_free(port))
+    tried = random.sample(range(first, first + _TRIED), _TRIED)
+    return next(port for port in tried if is_free(port))
 
 
 def accepts(port: int) -> bool:
