@@ -95,6 +95,8 @@ def intake_parts(records: Records, spark: Spark, lake: DeltaLake) -> Intake:
 def take_in(parts: Intake, day: date, config: IntakeConfig) -> RunReport:
     """Drain a day, or replay it when nothing of it waits and that was asked for."""
     settings = parts.settings
+    # A run that waits for its turn has its session ready when it comes.
+    parts.session()
     with parts.alone():
         if config.replay_when_idle and not parts.waits(day):
             run = RunReport()

@@ -7,7 +7,7 @@ lands, and the tick only looks at what has landed.
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -54,7 +54,7 @@ class Cursor(msgspec.Struct):
 def mqtt_ingest(
     context: SensorEvaluationContext, records: Records, lake: DeltaLake, broker: Broker
 ) -> SensorResult:
-    """Land what devices publish; request a run when something waits and none is at work."""
+    """Land what devices publish; request a run when something waits that none at work takes."""
     cursor = _bury_dead_runs(context, records.gateway)
     lake.landing.register_found(records.gateway)
 
@@ -85,7 +85,13 @@ class Landed(NamedTuple):
 def _plan(context: SensorEvaluationContext, gateway: Gateway) -> RunPlan:
     with gateway.transaction() as tx:
         pending, unfinished = tx.segments.pending(), tx.drains.unfinished()
-    return plan_run(pending, unfinished, intake_runs(context.instance), now=datetime.now(UTC))
+    return plan_run(
+        pending,
+        unfinished,
+        intake_runs(context.instance),
+        now=datetime.now(UTC),
+        run_lasts=timedelta(seconds=load_settings().run_max_s),
+    )
 
 
 def _worth_a_run(plan: Callable[[], RunPlan]) -> Callable[[LandingReport], bool]:

@@ -11,6 +11,8 @@ from ilyama_resources.postgres.segments import PendingDay
 
 FIRST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(minutes=5)
+HANDOVER = timedelta(seconds=15)
+"""How long before a run ends its successor is requested: longer than a run takes to start."""
 
 
 class IntakeRuns(NamedTuple):
@@ -19,6 +21,8 @@ class IntakeRuns(NamedTuple):
     at_work: int = 0
     failed_in_a_row: int = 0
     last_failed_at: datetime | None = None
+    started_at: datetime | None = None
+    """When the run at work started, if it is only one."""
 
 
 class RunPlan(NamedTuple):
@@ -29,22 +33,34 @@ class RunPlan(NamedTuple):
 
 
 def plan_run(
-    pending: Sequence[PendingDay], unfinished: Drain | None, runs: IntakeRuns, *, now: datetime
+    pending: Sequence[PendingDay],
+    unfinished: Drain | None,
+    runs: IntakeRuns,
+    *,
+    now: datetime,
+    run_lasts: timedelta,
 ) -> RunPlan:
-    """Drain the unfinished day first, then the oldest that waits; one run at a time."""
-    if runs.at_work:
-        return RunPlan(None, "an intake run is at work and takes up what lands")
+    """Drain the unfinished day first, then the oldest that waits; one run after the other."""
     if unfinished is not None and unfinished.state is DrainState.HELD:
         return RunPlan(None, f"drain {unfinished.drain_id} is held: {unfinished.note}")
+    if runs.at_work and not (pending and _ends_soon(runs, now=now, run_lasts=run_lasts)):
+        return RunPlan(None, "an intake run is at work and takes up what lands")
     if unfinished is None and not pending:
         return RunPlan(None, "no segment is waiting")
     if (until := paused_until(runs)) is not None and now < until:
         told = f"the last {runs.failed_in_a_row} intake runs failed"
         return RunPlan(None, f"{told}; the next is requested after {until:%H:%M:%S} UTC")
-    if unfinished is not None:
+    if unfinished is not None and not runs.at_work:
         return RunPlan(unfinished.day, f"drain {unfinished.drain_id} is unfinished")
     oldest = pending[0]
-    return RunPlan(oldest.day, f"{oldest.segments} segments of {oldest.day} are waiting")
+    told = f"{oldest.segments} segments of {oldest.day} are waiting"
+    return RunPlan(oldest.day, f"{told}, and the run at work ends soon" if runs.at_work else told)
+
+
+def _ends_soon(runs: IntakeRuns, *, now: datetime, run_lasts: timedelta) -> bool:
+    """Whether the successor of the only run at work should get ready and wait for its turn."""
+    lead: timedelta = min(HANDOVER, run_lasts / 4)
+    return runs.started_at is not None and now >= runs.started_at + run_lasts - lead
 
 
 def paused_until(runs: IntakeRuns) -> datetime | None:

@@ -25,9 +25,11 @@ from ilyama_resources.embedded.spark_server import EmbeddedSpark
 from ilyama_resources.mqtt.address import BrokerAddress
 from ilyama_resources.mqtt.client import MqttClient
 from ilyama_resources.settings import PREFIX, REPOSITORY, Settings
+from ilyama_service.stack.status import Status, status_of
 from tests.waiting import eventually
 
 START_WITHIN_S = 400
+LOOK_EVERY_S = 0.25
 EMBEDDED: dict[str, type[EmbeddedServer]] = {
     "postgres": EmbeddedPostgres,
     "broker": EmbeddedBroker,
@@ -61,14 +63,13 @@ class RunningStack:
         own = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         return own | self.settings.environment()
 
-    def status(self) -> dict[str, Any]:
-        """What `ilyama status --json` prints."""
-        told: dict[str, Any] = json.loads(self.ilyama("status", "--json").stdout)
-        return told
+    def status(self) -> Status:
+        """What `ilyama status` looks at; to ask again and again, no process is started for it."""
+        return status_of(self.settings)
 
     def is_healthy(self) -> bool:
         """Whether every part is healthy."""
-        return self.ilyama("status").returncode == 0
+        return self.status().healthy
 
     def pid(self, part: str) -> int:
         """The process that does a part's work, rather than the one that keeps it."""
@@ -76,12 +77,27 @@ class RunningStack:
             endpoint = EMBEDDED[part](self.settings).endpoint()
             assert endpoint is not None, f"{part} is not running"
             return endpoint.pid
-        (found,) = [one["pid"] for one in self.status()["parts"] if one["name"] == part]
-        return int(found)
+        (found,) = [one.pid for one in self.status().parts if one.name == part]
+        assert found is not None, f"{part} is not running"
+        return found
 
-    def kill(self, part: str) -> None:
-        """End a part at once, as a crash does."""
-        os.kill(self.pid(part), signal.SIGKILL)
+    def becomes_healthy(self, *, within_s: float = START_WITHIN_S) -> bool:
+        """Whether every part is healthy in time."""
+        return eventually(self.is_healthy, within_s=within_s, every_s=LOOK_EVERY_S)
+
+    def kill(self, part: str) -> int:
+        """End the process of a part at once, as a crash does."""
+        pid = self.pid(part)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def recovers(self, part: str, *, killed: int, within_s: float) -> bool:
+        """Whether a part runs in a new process in time, and every other is healthy."""
+        return eventually(
+            lambda: self.is_healthy() and self.pid(part) != killed,
+            within_s=within_s,
+            every_s=LOOK_EVERY_S,
+        )
 
     def device(self, client_id: str = "test-device") -> MqttClient:
         """A client of the broker."""

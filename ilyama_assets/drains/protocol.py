@@ -75,15 +75,19 @@ class Intake:
         for contract in INTAKE_TABLES:
             self.warehouse.ensure(contract)
         self.landing.register_found(self.gateway)
+        self._refuse_older_records()
+
+    def _refuse_older_records(self) -> None:
+        # The tables first: another run may open and commit a drain between the two readings.
+        recorded = {table.name: self.warehouse.recorded(table.name) for table in INTAKE_TABLES}
         with self.gateway.transaction() as tx:
             tx.warehouses.set_staleness(self.settings.stale_after_h)
             last = tx.drains.last_id()
             tx.commit()
-        for contract in INTAKE_TABLES:
-            recorded = self.warehouse.recorded(contract.name)
-            if recorded > last:
+        for table, drain_id in recorded.items():
+            if drain_id > last:
                 raise WarehouseAhead(
-                    f"{contract.name} has taken drain {recorded}, but Postgres knows only {last}: "
+                    f"{table} has taken drain {drain_id}, but Postgres knows only {last}: "
                     "it was restored from an older backup. Restore the newer one."
                 )
 

@@ -59,7 +59,9 @@ def load(stack: RunningStack) -> Iterator[Path]:
             stderr=out,
         )
     try:
-        assert eventually(lambda: stack.status()["rows_today"] > 0, within_s=BACK_WITHIN_S)
+        assert eventually(
+            lambda: bool(stack.status().rows_today), within_s=BACK_WITHIN_S, every_s=1
+        )
         yield log
         assert fleet.poll() is None, log.read_text()
     finally:
@@ -75,9 +77,10 @@ def kill_one(stack: RunningStack, chance: random.Random, parts: list[str]) -> tu
     killed_at = time.monotonic()
     if part == "run":
         kill_run(stack)
+        back = stack.becomes_healthy(within_s=BACK_WITHIN_S)
     else:
-        stack.kill(part)
-    assert eventually(stack.is_healthy, within_s=BACK_WITHIN_S), stack.ilyama("status").stdout
+        back = stack.recovers(part, killed=stack.kill(part), within_s=BACK_WITHIN_S)
+    assert back, stack.ilyama("status").stdout
     return part, round(time.monotonic() - killed_at, 1)
 
 

@@ -264,7 +264,7 @@ def test_a_write_that_fails_is_tried_again_with_everything_that_came(
     sender.wait_for_acks()
     with subscriber.session() as session:
         assert land_everything(session, expected=100) == 100
-        assert session.report.connects == 3
+        assert session.report.connects >= 3
     assert numbers(landed(settings)) == dict.fromkeys(range(100), 1)
 
 
@@ -292,7 +292,7 @@ def test_nothing_is_acknowledged_on_a_newer_connection_than_delivered_it(
         )
         thief.start()
         assert land_everything(session, expected=200) == 200
-        assert session.report.connects == 2
+        assert session.report.connects >= 2
         thief.join()
     assert numbers(landed(settings)) == dict.fromkeys(range(100), 2)
     assert land_the_rest(subscriber) == 0

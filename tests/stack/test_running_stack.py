@@ -18,7 +18,13 @@ import pytest
 
 from ilyama_resources.embedded.ports import LOOPBACK
 from ilyama_resources.settings import REPOSITORY
-from tests.running import RunningStack, processes_of, running_stack, stack_settings
+from tests.running import (
+    LOOK_EVERY_S,
+    RunningStack,
+    processes_of,
+    running_stack,
+    stack_settings,
+)
 from tests.waiting import eventually
 
 EPOCH = "01900000-0000-7000-8000-000000000001"
@@ -55,7 +61,9 @@ def publish_until_visible(stack: RunningStack, device: str, value: float) -> Non
     with stack.device(f"publisher-{seq}") as client:
         client.publish(f"acme/{device}/sync/rows/batch", batch(seq, value)).result(timeout=120)
     visible = eventually(
-        lambda: stack.current_value(f"acme/{device}", KEY, "1") == value, within_s=240
+        lambda: stack.current_value(f"acme/{device}", KEY, "1") == value,
+        within_s=240,
+        every_s=LOOK_EVERY_S,
     )
     assert visible, stack.ilyama("status").stdout
 
@@ -64,7 +72,7 @@ def test_a_published_row_becomes_a_current_value_by_a_run_of_the_sensor(
     stack: RunningStack,
 ) -> None:
     publish_until_visible(stack, "first", 21.5)
-    status = stack.status()
+    status = json.loads(stack.ilyama("status", "--json").stdout)
     assert all(part["healthy"] for part in status["parts"])
     assert status["rows_today"] >= 1
     assert status["last_drain"]["drain_id"] >= 1
@@ -92,9 +100,7 @@ def test_a_port_in_use_is_named_with_its_setting(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["postgres", "broker", "code", "spark"])
 def test_a_part_that_dies_comes_back_and_the_rest_goes_on(stack: RunningStack, part: str) -> None:
-    before = stack.pid(part)
-    stack.kill(part)
-    came_back = eventually(lambda: stack.is_healthy() and stack.pid(part) != before, within_s=180)
+    came_back = stack.recovers(part, killed=stack.kill(part), within_s=180)
     assert came_back, stack.ilyama("status").stdout
     publish_until_visible(stack, "first", time.time())
 
@@ -144,11 +150,11 @@ def test_a_supervisor_that_is_killed_is_started_again(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
     )
     try:
-        assert eventually(stack.is_healthy, within_s=300)
+        assert stack.becomes_healthy()
         supervisor = int((home / "run" / "supervisor.pid").read_text())
         os.kill(supervisor, signal.SIGKILL)
         assert eventually(lambda: not psutil.pid_exists(supervisor))
-        assert eventually(stack.is_healthy, within_s=300), stack.ilyama("status").stdout
+        assert stack.becomes_healthy(), stack.ilyama("status").stdout
     finally:
         running.send_signal(signal.SIGTERM)
         running.wait(240)

@@ -6,12 +6,19 @@ import pytest
 
 from ilyama_resources.postgres.drains import Drain, DrainState
 from ilyama_resources.postgres.segments import PendingDay
-from sensors.run_planning import IntakeRuns, plan_run
+from sensors.run_planning import IntakeRuns, RunPlan, plan_run
 
 MONDAY, TUESDAY = date(2026, 4, 27), date(2026, 4, 28)
 OPENED = datetime(2026, 4, 28, tzinfo=UTC)
 NOW = datetime(2026, 4, 28, 12, tzinfo=UTC)
 WAITING = [PendingDay(MONDAY, 3, 30, 300), PendingDay(TUESDAY, 1, 10, 100)]
+
+
+RUN_LASTS = timedelta(minutes=2)
+
+
+def _plan(pending: list[PendingDay], unfinished: Drain | None, runs: IntakeRuns) -> RunPlan:
+    return plan_run(pending, unfinished, runs, now=NOW, run_lasts=RUN_LASTS)
 
 
 def _unfinished(day: date, state: DrainState = DrainState.OPEN) -> Drain:
@@ -50,14 +57,14 @@ def test_a_tick_is_planned(
     day: date | None,
     reason: str,
 ) -> None:
-    plan = plan_run(pending, unfinished, IntakeRuns(runs_at_work), now=NOW)
+    plan = _plan(pending, unfinished, IntakeRuns(runs_at_work))
 
     assert plan.day == day
     assert reason in plan.reason
 
 
 def test_a_held_drain_waits_for_an_operator_and_not_for_runs() -> None:
-    plan = plan_run(WAITING, _unfinished(MONDAY, DrainState.HELD), IntakeRuns(), now=NOW)
+    plan = _plan(WAITING, _unfinished(MONDAY, DrainState.HELD), IntakeRuns())
 
     assert plan.day is None
 
@@ -71,7 +78,43 @@ def test_runs_that_keep_failing_are_requested_ever_more_rarely(
 ) -> None:
     runs = IntakeRuns(0, failures, NOW - timedelta(seconds=seconds_ago))
 
-    plan = plan_run(WAITING, None, runs, now=NOW)
+    plan = _plan(WAITING, None, runs)
 
     assert (plan.day == MONDAY) == due
     assert due or f"the last {failures} intake runs failed" in plan.reason
+
+
+@pytest.mark.parametrize(
+    ("at_work", "age_s", "pending", "day"),
+    [
+        (1, 104, WAITING, None),
+        (1, 106, WAITING, MONDAY),
+        (1, 106, [], None),
+        (2, 106, WAITING, None),
+    ],
+    ids=["still young", "about to end", "nothing waits", "its successor is there"],
+)
+def test_a_run_that_ends_soon_gets_a_successor(
+    at_work: int, age_s: int, pending: list[PendingDay], day: date | None
+) -> None:
+    started = NOW - timedelta(seconds=age_s)
+    runs = IntakeRuns(at_work, started_at=started if at_work == 1 else None)
+
+    plan = _plan(pending, _unfinished(TUESDAY), runs)
+
+    assert plan.day == day
+    assert ("the run at work ends soon" in plan.reason) == (day is not None)
+
+
+def test_a_held_drain_gets_no_successor() -> None:
+    runs = IntakeRuns(1, started_at=NOW - RUN_LASTS)
+
+    assert _plan(WAITING, _unfinished(MONDAY, DrainState.HELD), runs).day is None
+
+
+def test_short_runs_are_not_succeeded_from_their_beginning() -> None:
+    runs = IntakeRuns(1, started_at=NOW - timedelta(seconds=10))
+
+    plan = plan_run(WAITING, None, runs, now=NOW, run_lasts=timedelta(seconds=20))
+
+    assert plan.day is None
