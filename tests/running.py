@@ -71,14 +71,12 @@ class RunningStack:
         """Whether every part is healthy."""
         return self.status().healthy
 
-    def pid(self, part: str) -> int:
+    def pid(self, part: str) -> int | None:
         """The process that does a part's work, rather than the one that keeps it."""
         if part in EMBEDDED:
             endpoint = EMBEDDED[part](self.settings).endpoint()
-            assert endpoint is not None, f"{part} is not running"
-            return endpoint.pid
+            return None if endpoint is None else endpoint.pid
         (found,) = [one.pid for one in self.status().parts if one.name == part]
-        assert found is not None, f"{part} is not running"
         return found
 
     def becomes_healthy(self, *, within_s: float = START_WITHIN_S) -> bool:
@@ -88,13 +86,14 @@ class RunningStack:
     def kill(self, part: str) -> int:
         """End the process of a part at once, as a crash does."""
         pid = self.pid(part)
+        assert pid is not None, f"{part} is not running"
         os.kill(pid, signal.SIGKILL)
         return pid
 
     def recovers(self, part: str, *, killed: int, within_s: float) -> bool:
         """Whether a part runs in a new process in time, and every other is healthy."""
         return eventually(
-            lambda: self.is_healthy() and self.pid(part) != killed,
+            lambda: self.pid(part) not in (killed, None) and self.is_healthy(),
             within_s=within_s,
             every_s=LOOK_EVERY_S,
         )

@@ -86,6 +86,8 @@ def kill_one(stack: RunningStack, chance: random.Random, parts: list[str]) -> tu
 
 def kill_run(stack: RunningStack) -> None:
     """Kill the processes of runs that are at work; there may be none at this moment."""
-    for process in psutil.Process(stack.pid("code")).children():
+    code = stack.pid("code")
+    assert code is not None
+    for process in psutil.Process(code).children():
         if "multiprocessing.spawn" in " ".join(process.cmdline()):
             process.kill()
