@@ -13,7 +13,7 @@ from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.settings import Settings
 from ilyama_service.stack.health import PROBES
-from ilyama_service.stack.parts import Part, parts_of
+from ilyama_service.stack.parts import Part, parts_of, servers_elsewhere
 from ilyama_service.stack.supervision import Supervisor
 
 STORM_WINDOW: Final = timedelta(minutes=5)
@@ -82,11 +82,14 @@ def status_of(settings: Settings) -> Status:
 
 
 def part_healths(settings: Settings, supervisor: Supervisor) -> list[PartHealth]:
-    """The health of every part that runs, or should."""
+    """The health of every part that runs, or should, and of the servers it relies on."""
     states = supervisor.states() if supervisor.running else {}
     parts = parts_of(settings, simulator="simulator" in states)
-    with ThreadPoolExecutor(len(parts)) as threads:
-        return list(threads.map(lambda part: _health(settings, part, states), parts))
+    elsewhere = servers_elsewhere(settings)
+    with ThreadPoolExecutor(len(elsewhere) + len(parts)) as threads:
+        outer = threads.map(lambda name: _probed(settings, name), elsewhere)
+        own = threads.map(lambda part: _health(settings, part, states), parts)
+        return [*outer, *own]
 
 
 def _health(settings: Settings, part: Part, states: dict[str, dict[str, Any]]) -> PartHealth:
@@ -96,8 +99,12 @@ def _health(settings: Settings, part: Part, states: dict[str, dict[str, Any]]) -
     if state["statename"] not in _ALIVE:
         told = state["spawnerr"] or state["statename"].lower()
         return PartHealth(part.name, False, f"is down ({told}); see `ilyama logs {part.name}`")
-    problem = PROBES[part.name](settings) if part.name in PROBES else None
-    return PartHealth(part.name, problem is None, problem or "", state["pid"])
+    return _probed(settings, part.name, pid=state["pid"])
+
+
+def _probed(settings: Settings, name: str, *, pid: int | None = None) -> PartHealth:
+    problem = PROBES[name](settings) if name in PROBES else None
+    return PartHealth(name, problem is None, problem or "", pid)
 
 
 def _add_records(status: Status, tx: Transaction, *, now: datetime) -> None:
