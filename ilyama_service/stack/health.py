@@ -11,7 +11,7 @@ from sqlalchemy.engine import make_url
 
 from ilyama_resources.embedded import locks
 from ilyama_resources.embedded.broker_server import EmbeddedBroker
-from ilyama_resources.embedded.ports import LOOPBACK, accepts
+from ilyama_resources.embedded.ports import LOOPBACK, accepts, seen_from_here
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import EmbeddedServer
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
@@ -102,7 +102,7 @@ def daemon(settings: Settings) -> str | None:
 
 def api(settings: Settings) -> str | None:
     """Ask whether it is ready."""
-    return _asked(f"http://{LOOPBACK}:{settings.api_port}/readyz")
+    return _asked(f"http://{seen_from_here(settings.api_host)}:{settings.api_port}/readyz")
 
 
 def ingest(settings: Settings) -> str | None:

@@ -1,7 +1,10 @@
 """What is wrong with a part, in words."""
 
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -42,3 +45,49 @@ def test_a_broker_on_a_full_disk_is_not_healthy(
         server.announce(Endpoint(url="mqtt://broker", port=port, pid=1))
         problem = health.broker(settings)
     assert problem == told
+
+
+class _Ready(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/readyz" else 404)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        del format, args
+
+
+@contextmanager
+def ready_at(host: str) -> Iterator[int]:
+    """Something that says it is ready, on one address of this machine."""
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    with Server((host, 0), _Ready) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.7", "0.0.0.0", "::1", "::", "localhost"])
+def test_the_api_is_asked_where_it_was_told_to_listen(tmp_path: Path, host: str) -> None:
+    if ":" in host and not _has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with ready_at(host) as port:
+        settings = Settings(home=tmp_path, api_host=host, api_port=port)
+        assert health.api(settings) is None
+    told = health.api(settings)
+    assert told is not None
+    assert "Connection refused" in told
+
+
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
