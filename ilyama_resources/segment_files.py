@@ -8,9 +8,8 @@ enough to register it later.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +36,6 @@ SEGMENT_SCHEMA = pa.schema(
 SUFFIX = ".parquet"
 DRAFT = ".landing"
 MOST_MESSAGES = 50_000
-_ORDINALS_PER_MS = 4096
 
 
 class Segment(NamedTuple):
@@ -49,39 +47,6 @@ class Segment(NamedTuple):
     bytes: int
     first_received_at: datetime
     last_received_at: datetime
-
-
-class SegmentIds:
-    """UUIDv7s that increase with their ordinal; the same seed gives the same ids."""
-
-    def __init__(self, started_ms: int, tail: int) -> None:
-        self.started_ms = started_ms
-        self.tail = tail
-
-    @classmethod
-    def fresh(cls) -> SegmentIds:
-        """Ids that begin now."""
-        return cls(int(datetime.now(UTC).timestamp() * 1000), secrets.randbits(62))
-
-    def __getitem__(self, ordinal: int) -> str:
-        """The id of the segment with this ordinal."""
-        later_ms, counter = divmod(ordinal, _ORDINALS_PER_MS)
-        number = (self.started_ms + later_ms) << 80 | 0x7 << 76 | counter << 64
-        digits = f"{number | 0b10 << 62 | self.tail:032x}"
-        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
-class LiveSegmentIds:
-    """UUIDv7s of segments that land now: each is greater, even when the clock jumps back."""
-
-    def __init__(self) -> None:
-        self._last_ms = 0
-
-    def next(self) -> str:
-        """The id of the next segment."""
-        now = SegmentIds.fresh()
-        self._last_ms = max(self._last_ms + 1, now.started_ms)
-        return SegmentIds(self._last_ms, now.tail)[0]
 
 
 def portions(messages: Iterable[Message], *, max_bytes: int) -> Iterator[list[Message]]:
