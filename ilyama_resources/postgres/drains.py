@@ -6,10 +6,18 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, exists, func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as insert_or_update
 
 from ilyama_resources.errors import PlatformError
-from ilyama_resources.postgres.schema import DRAIN, DRAIN_SEAL, INTERNAL_LOG
+from ilyama_resources.postgres.schema import (
+    DRAIN,
+    DRAIN_SEAL,
+    INTERNAL_LOG,
+    LEDGER_TOTAL,
+    PAST_DRAINS,
+    SEGMENT,
+)
 
 
 class DrainState(StrEnum):
@@ -43,6 +51,7 @@ class Drain(NamedTuple):
 
 
 _FIELDS = [DRAIN.c[name] for name in Drain._fields]
+_REFERRING = (DRAIN_SEAL, SEGMENT, LEDGER_TOTAL)
 
 
 def _drain(row: tuple[object, ...]) -> Drain:
@@ -174,6 +183,35 @@ class Drains:
         """One drain by its id."""
         row = self._connection.execute(select(*_FIELDS).where(DRAIN.c.drain_id == drain_id)).first()
         return None if row is None else _drain(tuple(row))
+
+    def forget(self, *, closed_before: datetime) -> None:
+        """Remove drains of long ago that no segment and no sum belongs to; what they took is kept.
+
+        The last of each day and origin stays: the sums of its day belong to it, or will.
+        """
+        done = DRAIN.c.state == DrainState.DONE
+        last = select(func.max(DRAIN.c.drain_id)).where(done).group_by(DRAIN.c.day, DRAIN.c.origin)
+        gone = (
+            delete(DRAIN)
+            .where(
+                done,
+                DRAIN.c.closed_at < closed_before,
+                DRAIN.c.drain_id.not_in(last),
+                *(~exists().where(of.c.drain_id == DRAIN.c.drain_id) for of in _REFERRING),
+            )
+            .returning(DRAIN.c.day, DRAIN.c.origin, DRAIN.c.messages)
+            .cte("gone")
+        )
+        taken = select(gone.c.day, gone.c.origin, func.sum(gone.c.messages))
+        statement = insert_or_update(PAST_DRAINS).from_select(
+            list(PAST_DRAINS.columns.keys()), taken.group_by(gone.c.day, gone.c.origin)
+        )
+        both = PAST_DRAINS.c.messages + statement.excluded.messages
+        self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=list(PAST_DRAINS.primary_key), set_={"messages": both}
+            )
+        )
 
     def log(self, drain_id: int, *, level: str, message: str) -> None:
         """Write a line for the operators."""
