@@ -42,7 +42,7 @@ def postgres(settings: Settings) -> str | None:
             url.render_as_string(hide_password=False), connect_timeout=_PATIENCE_S
         ).close()
     except psycopg2.OperationalError as error:
-        return f"does not answer: {str(error).strip().splitlines()[-1]}"
+        return f"does not answer: {_first_line(str(error))}"
     return None
 
 

@@ -11,10 +11,12 @@ import pytest
 
 from ilyama_resources.embedded import locks
 from ilyama_resources.embedded.broker_server import EmbeddedBroker
-from ilyama_resources.embedded.ports import LOOPBACK
+from ilyama_resources.embedded.ports import LOOPBACK, free_port
 from ilyama_resources.embedded.server import Endpoint
 from ilyama_resources.settings import Settings
 from ilyama_service.stack import health
+from ilyama_service.stack.status import part_healths
+from ilyama_service.stack.supervision import Supervisor
 
 FULL = (
     "takes no messages: its disk has less than 1,099,511,627,776 MiB "
@@ -91,3 +93,30 @@ def _has_ipv6() -> bool:
     except OSError:
         return False
     return True
+
+
+def test_of_servers_that_are_away_it_is_said_what_is_wrong(tmp_path: Path) -> None:
+    at = f"{LOOPBACK}:{free_port()}"
+    settings = Settings(
+        home=tmp_path,
+        postgres_url=f"postgresql://u:secret@{at}/d",
+        broker_url=f"mqtt://u:secret@{at}",
+        spark_remote=f"sc://{at}/;token=secret",
+    )
+    found = part_healths(settings, Supervisor(settings))
+    told = {part.name: part.detail for part in found}
+    assert told["postgres"].startswith("does not answer: ")
+    assert "Connection refused" in told["postgres"]
+    assert told["broker"] == (
+        f"is not to be had: The broker {at} is not there: [Errno 111] Connection refused"
+    )
+    assert told["spark"] == f"is not to be had: Spark does not answer at {at}."
+    assert "secret" not in str(told)
+
+
+def test_an_address_that_is_no_address_of_spark_is_named_without_its_token(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, spark_remote="sc://host:15002/path;token=secret")
+    problem = health.spark(settings)
+    assert problem is not None
+    assert "ILYAMA_SPARK_REMOTE is wrong" in problem
+    assert "secret" not in problem
