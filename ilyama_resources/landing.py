@@ -42,6 +42,14 @@ class Landing:
         """Where a segment lies."""
         return self._segments / day.isoformat() / f"{segment_id}{SUFFIX}"
 
+    def find(self, segment_id: str, day: date) -> Path | None:
+        """Where a segment lies now, put away or not; None when it is gone."""
+        places = (
+            self.path(segment_id, day),
+            *self._drained.glob(f"*/{segment_id}{SUFFIX}"),
+        )
+        return next((path for path in places if path.exists()), None)
+
     def holds(self, segment_id: str, day: date, gateway: Gateway) -> bool:
         """Whether a segment has landed, be it drained by now or not yet registered."""
         if self.path(segment_id, day).exists():

@@ -78,6 +78,7 @@ def _segment(ordinal: int, day: date, messages: int) -> Segment:
 
 
 def total_of(device_id: str, outcome: str, *, messages: int, rows: int) -> LedgerTotal:
+    """A sum of messages whose rows, if any, are all new."""
     return LedgerTotal(
         drain_id=0,
         device_id=device_id,

@@ -266,7 +266,7 @@ def show(status: Status) -> None:
     if status.busiest_device is not None:
         busiest = status.busiest_device
         console.print(
-            f"busy       {busiest.device_id} sent {busiest.messages:,} of the "
+            f"busy       {busiest.named} sent {busiest.messages:,} of the "
             f"{busiest.of_messages:,} messages of the last five minutes",
             style="yellow",
             markup=False,
