@@ -68,10 +68,10 @@ def portions(messages: Iterable[Message], *, max_bytes: int) -> Iterator[list[Me
 def write_segment(path: Path, messages: Sequence[Message]) -> Segment:
     """Land messages of one day; when this returns they survive a crash."""
     segment = describe(path.stem, messages)
+    aside, table = path.with_suffix(DRAFT), _table(segment, messages)
     make_directory(path.parent)
-    aside = path.with_suffix(DRAFT)
     try:
-        _write_durably(aside, _table(segment, messages))
+        _write_beside_sweeps(aside, table)
     except OSError:
         # On a full disk, half a file would keep the room that the next attempt needs.
         aside.unlink(missing_ok=True)
@@ -81,6 +81,15 @@ def write_segment(path: Path, messages: Sequence[Message]) -> Segment:
     force_to_disk(path.parent)
     crash_point("segment_rename.after")
     return segment
+
+
+def _write_beside_sweeps(path: Path, table: pa.Table) -> None:
+    try:
+        _write_durably(path, table)
+    except FileNotFoundError:
+        # The directory was empty for long, and a sweep has just removed it.
+        make_directory(path.parent)
+        _write_durably(path, table)
 
 
 def _write_durably(path: Path, table: pa.Table) -> None:
