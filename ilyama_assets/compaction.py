@@ -14,6 +14,7 @@ from ilyama_resources.delta import Warehouse
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.resource import Records
+from ilyama_resources.settings import load_settings
 from ilyama_resources.spark import Spark
 
 ROLLED_UP_AFTER = timedelta(days=1)
@@ -59,7 +60,8 @@ def compaction(
     for result in done:
         context.log.info(f"{result.table} of {result.day}: {result.before} files became few")
     removed = sum(warehouse.vacuum(table) for table in sweepable(warehouse, gateway))
-    compact_records(gateway, now=datetime.now(UTC))
+    keep = timedelta(days=load_settings().run_keep_days)
+    compact_records(gateway, now=datetime.now(UTC), keep_drains=keep)
     return MaterializeResult(
         metadata={
             "tables and days": len(done),
@@ -75,11 +77,12 @@ def compaction(
     )
 
 
-def compact_records(gateway: Gateway, *, now: datetime) -> None:
+def compact_records(gateway: Gateway, *, now: datetime, keep_drains: timedelta) -> None:
     """Let the books of days past not grow with the number of their drains and segments."""
     with gateway.transaction() as tx:
         tx.ledger.roll_up(before=now.date() - ROLLED_UP_AFTER)
         tx.segments.forget(drained_before=now - FORGOTTEN_AFTER)
+        tx.drains.forget(closed_before=now - keep_drains)
         tx.commit()
 
 

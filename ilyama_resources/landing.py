@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -41,6 +42,14 @@ class Landing:
     def path(self, segment_id: str, day: date) -> Path:
         """Where a segment lies."""
         return self._segments / day.isoformat() / f"{segment_id}{SUFFIX}"
+
+    def find(self, segment_id: str, day: date) -> Path | None:
+        """Where a segment lies now, put away or not; None when it is gone."""
+        places = (
+            self.path(segment_id, day),
+            *self._drained.glob(f"*/{segment_id}{SUFFIX}"),
+        )
+        return next((path for path in places if path.exists()), None)
 
     def holds(self, segment_id: str, day: date, gateway: Gateway) -> bool:
         """Whether a segment has landed, be it drained by now or not yet registered."""
@@ -83,18 +92,32 @@ class Landing:
     def sweep(self, *, put_away_before: datetime) -> int:
         """Remove the hours whose segments were all put away before a moment.
 
-        What a crash left half written before it goes too: it was never acknowledged.
+        What a crash left half written before it goes too: it was never acknowledged. So do days
+        in which nothing has lain since.
         """
+        before = put_away_before.timestamp()
         gone = [hour for hour in self._drained.glob("*") if _end_of(hour) <= put_away_before]
         for hour in gone:
             shutil.rmtree(hour)
-        for draft in self._segments.glob(f"*/*{DRAFT}"):
-            if draft.stat().st_mtime < put_away_before.timestamp():
-                draft.unlink(missing_ok=True)
+        for draft in self._files(DRAFT):
+            with suppress(FileNotFoundError):
+                if draft.stat().st_mtime < before:
+                    draft.unlink()
+        self._remove_days(empty_since=before)
         return len(gone)
 
-    def _files(self) -> Iterator[Path]:
-        return self._segments.glob(f"*/*{SUFFIX}")
+    def _remove_days(self, *, empty_since: float) -> None:
+        for day in self._segments.glob("*"):
+            # One that is not empty is refused; who is about to write into it makes it again.
+            with suppress(OSError):
+                if day.stat().st_mtime < empty_since:
+                    day.rmdir()
+
+    def _files(self, suffix: str = SUFFIX) -> Iterator[Path]:
+        for day in self._segments.glob("*"):
+            # A sweep may remove it at any moment.
+            with suppress(FileNotFoundError):
+                yield from day.glob(f"*{suffix}")
 
 
 def _end_of(hour: Path) -> datetime:

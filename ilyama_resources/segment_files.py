@@ -8,9 +8,8 @@ enough to register it later.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +36,6 @@ SEGMENT_SCHEMA = pa.schema(
 SUFFIX = ".parquet"
 DRAFT = ".landing"
 MOST_MESSAGES = 50_000
-_ORDINALS_PER_MS = 4096
 
 
 class Segment(NamedTuple):
@@ -49,39 +47,6 @@ class Segment(NamedTuple):
     bytes: int
     first_received_at: datetime
     last_received_at: datetime
-
-
-class SegmentIds:
-    """UUIDv7s that increase with their ordinal; the same seed gives the same ids."""
-
-    def __init__(self, started_ms: int, tail: int) -> None:
-        self.started_ms = started_ms
-        self.tail = tail
-
-    @classmethod
-    def fresh(cls) -> SegmentIds:
-        """Ids that begin now."""
-        return cls(int(datetime.now(UTC).timestamp() * 1000), secrets.randbits(62))
-
-    def __getitem__(self, ordinal: int) -> str:
-        """The id of the segment with this ordinal."""
-        later_ms, counter = divmod(ordinal, _ORDINALS_PER_MS)
-        number = (self.started_ms + later_ms) << 80 | 0x7 << 76 | counter << 64
-        digits = f"{number | 0b10 << 62 | self.tail:032x}"
-        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
-class LiveSegmentIds:
-    """UUIDv7s of segments that land now: each is greater, even when the clock jumps back."""
-
-    def __init__(self) -> None:
-        self._last_ms = 0
-
-    def next(self) -> str:
-        """The id of the next segment."""
-        now = SegmentIds.fresh()
-        self._last_ms = max(self._last_ms + 1, now.started_ms)
-        return SegmentIds(self._last_ms, now.tail)[0]
 
 
 def portions(messages: Iterable[Message], *, max_bytes: int) -> Iterator[list[Message]]:
@@ -103,10 +68,10 @@ def portions(messages: Iterable[Message], *, max_bytes: int) -> Iterator[list[Me
 def write_segment(path: Path, messages: Sequence[Message]) -> Segment:
     """Land messages of one day; when this returns they survive a crash."""
     segment = describe(path.stem, messages)
+    aside, table = path.with_suffix(DRAFT), _table(segment, messages)
     make_directory(path.parent)
-    aside = path.with_suffix(DRAFT)
     try:
-        _write_durably(aside, _table(segment, messages))
+        _write_beside_sweeps(aside, table)
     except OSError:
         # On a full disk, half a file would keep the room that the next attempt needs.
         aside.unlink(missing_ok=True)
@@ -116,6 +81,15 @@ def write_segment(path: Path, messages: Sequence[Message]) -> Segment:
     force_to_disk(path.parent)
     crash_point("segment_rename.after")
     return segment
+
+
+def _write_beside_sweeps(path: Path, table: pa.Table) -> None:
+    try:
+        _write_durably(path, table)
+    except FileNotFoundError:
+        # The directory was empty for long, and a sweep has just removed it.
+        make_directory(path.parent)
+        _write_durably(path, table)
 
 
 def _write_durably(path: Path, table: pa.Table) -> None:

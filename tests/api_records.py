@@ -12,7 +12,8 @@ from ilyama_protocol.moments import micros
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice
 from ilyama_resources.postgres.ledger import LedgerTotal
-from ilyama_resources.segment_files import Segment, SegmentIds
+from ilyama_resources.segment_files import Segment
+from ilyama_resources.segment_ids import SegmentIds
 
 DAY = date(2026, 4, 28)
 NINE = datetime(2026, 4, 28, 9, tzinfo=UTC)
@@ -26,9 +27,9 @@ def fill(gateway: Gateway) -> None:
     with gateway.transaction() as tx:
         tx.warehouses.identity()
         _devices(tx)
-        _drain(tx, 1, DAY, [_total(DEVICES[0], "accepted", messages=5, rows=20)])
-        _drain(tx, 2, DAY, [_total("", "rejected", messages=1, rows=0)])
-        _drain(tx, 3, today, [_total(DEVICES[1], "accepted", messages=7, rows=7)])
+        add_drain(tx, 1, DAY, [total_of(DEVICES[0], "accepted", messages=5, rows=20)])
+        add_drain(tx, 2, DAY, [total_of("", "rejected", messages=1, rows=0)])
+        add_drain(tx, 3, today, [total_of(DEVICES[1], "accepted", messages=7, rows=7)])
         tx.drains.open(4, DAY + timedelta(days=1), origin="live")
         tx.drains.hold(4, "the books do not agree")
         tx.segments.register([_segment(9, DAY, 2)])
@@ -39,7 +40,7 @@ def fill(gateway: Gateway) -> None:
 
 def unbalance(gateway: Gateway, fault: str, *, day: date) -> None:
     """One message that no segment has, or one row that the books do not account for."""
-    line = _total(DEVICES[2], "accepted", messages=int(fault == "messages"), rows=1)
+    line = total_of(DEVICES[2], "accepted", messages=int(fault == "messages"), rows=1)
     accounted = int(fault != "rows")
     with gateway.transaction() as tx:
         tx.ledger.add([line._replace(drain_id=3, source_table=fault, rows_new=accounted, day=day)])
@@ -51,16 +52,8 @@ def metric(ts: int) -> CurrentValue:
     return CurrentValue(DatapointKind.METRIC, 1.5, ts, 7, "t")
 
 
-def _devices(tx: Transaction) -> None:
-    roots = [device_id.split("/") for device_id in DEVICES]
-    tx.devices.register(
-        [RegisteredDevice("/".join(root), root[0], root[1], None) for root in roots], auto=True
-    )
-    state = encode_state(DeviceState(next_received_at=micros(NINE) + 1)).decode()
-    tx.device_states.advance([(DEVICES[0], state)], drain_id=1)
-
-
-def _drain(tx: Transaction, drain_id: int, day: date, totals: list[LedgerTotal]) -> None:
+def add_drain(tx: Transaction, drain_id: int, day: date, totals: list[LedgerTotal]) -> None:
+    """A drain that is done, with its segment and its sums."""
     tx.drains.open(drain_id, day, origin="live")
     messages = sum(total.messages for total in totals)
     tx.segments.register([_segment(drain_id, day, messages)])
@@ -71,11 +64,21 @@ def _drain(tx: Transaction, drain_id: int, day: date, totals: list[LedgerTotal])
     tx.drains.close(drain_id)
 
 
+def _devices(tx: Transaction) -> None:
+    roots = [device_id.split("/") for device_id in DEVICES]
+    tx.devices.register(
+        [RegisteredDevice("/".join(root), root[0], root[1], None) for root in roots], auto=True
+    )
+    state = encode_state(DeviceState(next_received_at=micros(NINE) + 1)).decode()
+    tx.device_states.advance([(DEVICES[0], state)], drain_id=1)
+
+
 def _segment(ordinal: int, day: date, messages: int) -> Segment:
     return Segment(SegmentIds(0, 0)[ordinal], day, messages, 10, NINE, NINE)
 
 
-def _total(device_id: str, outcome: str, *, messages: int, rows: int) -> LedgerTotal:
+def total_of(device_id: str, outcome: str, *, messages: int, rows: int) -> LedgerTotal:
+    """A sum of messages whose rows, if any, are all new."""
     return LedgerTotal(
         drain_id=0,
         device_id=device_id,

@@ -16,7 +16,8 @@ from ilyama_resources.postgres.ledger import LedgerTotal
 
 
 def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: int) -> None:
-    """Write everything that a drain changes in Postgres, and mark it done."""
+    """Mark a drain done, unless another process has, and write everything that it changes."""
+    tx.drains.close(drain.drain_id)
     tx.devices.register(seal.newcomers, auto=True)
     tx.registries.ensure_components(done.device_id for done in seal.states)
     tx.registries.ensure_keys(seal.keys)
@@ -26,7 +27,6 @@ def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: 
     for totals in seal.ledger:
         tx.ledger.add(_ledger_totals(drain, totals))
     _advance_current_values(tx, drain, seal, served_instances=served_instances)
-    tx.drains.close(drain.drain_id)
 
 
 def _advance_current_values(

@@ -13,6 +13,7 @@ from typing import IO, Final
 
 from ilyama_resources.embedded import locks
 from ilyama_resources.embedded.broker_server import EmbeddedBroker
+from ilyama_resources.embedded.pacing import wait_for_turn
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import (
     EmbeddedServer,
@@ -63,6 +64,7 @@ def stay_with(server: EmbeddedServer) -> None:
     """Run the server in this process's name until it is told to end: the way of a supervisor."""
     dies_with_parent(signal.SIGTERM)()
     signal.signal(signal.SIGTERM, _end)
+    wait_for_turn(server.settings, server.part)
     with locks.exclusive(server.keeper_lock):
         keep(server, sys.stdout.buffer)
     raise EmbeddedServerError(f"The embedded {server.part} ended by itself.")

@@ -1,4 +1,4 @@
-"""TCP ports of this machine, on the loopback address only."""
+"""TCP ports of this machine, on the loopback address unless a server was told another."""
 
 import random
 import socket
@@ -8,6 +8,7 @@ from ilyama_resources.errors import PlatformError
 
 LOOPBACK: Final = "127.0.0.1"
 _TRIED: Final = 1000
+_ANY_HOST: Final = {"0.0.0.0": LOOPBACK, "::": "::1"}
 
 
 class PortTaken(PlatformError):
@@ -40,6 +41,12 @@ def accepts(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def seen_from_here(host: str) -> str:
+    """Where a server that listens on `host` answers on this machine, as it is spelled in a URL."""
+    answers = _ANY_HOST.get(host, host)
+    return f"[{answers}]" if ":" in answers else answers
 
 
 def is_free(port: int) -> bool:

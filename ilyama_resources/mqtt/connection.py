@@ -29,7 +29,7 @@ OnMessage = Callable[["Connection", MQTTMessage], None]
 
 
 class Connection:
-    """A connection of a persistent session, with acknowledgement by hand."""
+    """A connection with acknowledgement by hand; its session stays on the broker if it lasts."""
 
     def __init__(
         self,
@@ -38,11 +38,13 @@ class Connection:
         *,
         on_message: OnMessage,
         receive_maximum: int,
+        lasting: bool = True,
     ) -> None:
         self.session_present = False
         self._address = address
         self._on_message = on_message
         self._receive_maximum = receive_maximum
+        self._lasting = lasting
         self._messages = 0
         self._answer: ReasonCode | None = None
         self._answers: dict[int, list[ReasonCode]] = {}
@@ -55,11 +57,11 @@ class Connection:
             BrokerUnavailable: there is no broker, or it refuses.
         """
         properties = Properties(PacketTypes.CONNECT)
-        properties.SessionExpiryInterval = NEVER_EXPIRES
+        properties.SessionExpiryInterval = NEVER_EXPIRES if self._lasting else 0
         properties.ReceiveMaximum = self._receive_maximum
         where = (self._address.host, self._address.port, KEEPALIVE_S)
         try:
-            self._client.connect(*where, clean_start=False, properties=properties)
+            self._client.connect(*where, clean_start=not self._lasting, properties=properties)
         except (OSError, ValueError) as error:
             raise BrokerUnavailable(f"The broker {self._address} is not there: {error}") from error
         self._await(lambda: self._answer is not None)

@@ -1,51 +1,15 @@
-"""Who may hold the landing session, and how its segments are called."""
+"""Who may hold the landing session, and what it is subscribed to."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from ilyama_resources.durability import make_directory
 from ilyama_resources.mqtt.errors import LandingBusy
-from ilyama_resources.segment_files import SegmentIds
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-class RisingIds:
-    """Segment ids that follow the clock and rise even where the clock is set back."""
-
-    def __init__(self, note: Path, *, now_ms: Callable[[], int] = _now_ms) -> None:
-        self._note = note
-        self._now_ms = now_ms
-        self._tail = SegmentIds.fresh().tail
-        self._last_ms = self._noted()
-
-    def next(self) -> str:
-        """The id of the next segment."""
-        self._last_ms = max(self._now_ms(), self._last_ms + 1)
-        self._remember()
-        return SegmentIds(self._last_ms, self._tail)[0]
-
-    def _noted(self) -> int:
-        # A power cut can leave a note of anything; landing must not stop for it.
-        noted = self._note.read_bytes() if self._note.exists() else b""
-        return int(noted) if noted.isdigit() else 0
-
-    def _remember(self) -> None:
-        # In place: a full disk must not leave an empty note.
-        descriptor = os.open(self._note, os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            written = os.pwrite(descriptor, str(self._last_ms).encode(), 0)
-            os.ftruncate(descriptor, written)
-        finally:
-            os.close(descriptor)
 
 
 class SubscriptionNote:

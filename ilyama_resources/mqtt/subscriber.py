@@ -13,10 +13,11 @@ from ilyama_resources.mqtt.address import BrokerAddress
 from ilyama_resources.mqtt.batches import BatchLimits
 from ilyama_resources.mqtt.connection import Connection, OnMessage
 from ilyama_resources.mqtt.errors import BrokerUnavailable
-from ilyama_resources.mqtt.holding import RisingIds, SubscriptionNote, sole_holder
+from ilyama_resources.mqtt.holding import SubscriptionNote, sole_holder
 from ilyama_resources.mqtt.session import LandingSession
 from ilyama_resources.mqtt.writing import SegmentWriter
 from ilyama_resources.postgres import Gateway
+from ilyama_resources.segment_ids import RisingIds
 from ilyama_resources.settings import Settings
 
 RECEIVE_MAXIMUM: Final = 4000

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
 
+import psycopg2
 import pyarrow as pa
 from pyarrow import csv
 from sqlalchemy import Column, Connection, MetaData, Table
@@ -59,9 +60,22 @@ def _copy(
     incoming.drop(connection, checkfirst=True)
     incoming.create(connection)
     quoted = ", ".join(f'"{name}"' for name in names)
-    with closing(connection.connection.cursor()) as cursor:
-        cursor.copy_expert(f"COPY {incoming.name} ({quoted}) FROM STDIN (FORMAT {form})", lines)
+    command = f"COPY {incoming.name} ({quoted}) FROM STDIN (FORMAT {form})"
+    with _invalidated_when_lost(connection) as driver, closing(driver.cursor()) as cursor:
+        cursor.copy_expert(command, lines)
     return incoming
+
+
+@contextmanager
+def _invalidated_when_lost(connection: Connection) -> Iterator[Any]:
+    """The driver's own connection; SQLAlchemy is told when it breaks, which it cannot see."""
+    driver: Any = connection.connection.dbapi_connection
+    try:
+        yield driver
+    except psycopg2.Error as error:
+        if driver.closed:
+            connection.invalidate(error)
+        raise
 
 
 def _lines(rows: Iterable[Sequence[Any]]) -> io.StringIO:

@@ -6,8 +6,14 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
+from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres.schema import DERIVED_RUN
+
+
+class DerivedRunMoved(PlatformError):
+    """Another process derives the same table."""
 
 
 class DerivedRun(NamedTuple):
@@ -48,9 +54,18 @@ class DerivedRuns:
         return DerivedRun(asset, 0, 0, 0) if row is None else DerivedRun(*row)
 
     def open(self, run: DerivedRun) -> None:
-        """Begin a run."""
+        """Begin a run.
+
+        Raises:
+            DerivedRunMoved: another process has begun it.
+        """
         values = run._asdict() | {"opened_at": datetime.now(UTC)}
-        self._connection.execute(insert(DERIVED_RUN).values(**values))
+        try:
+            self._connection.execute(insert(DERIVED_RUN).values(**values))
+        except IntegrityError as error:
+            raise DerivedRunMoved(
+                f"run {run.number} of {run.asset} was opened by another process meanwhile"
+            ) from error
 
     def close(self, run: DerivedRun) -> None:
         """Mark a run done."""

@@ -6,10 +6,19 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, Update, delete, exists, func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as insert_or_update
+from sqlalchemy.exc import IntegrityError
 
 from ilyama_resources.errors import PlatformError
-from ilyama_resources.postgres.schema import DRAIN, DRAIN_SEAL, INTERNAL_LOG
+from ilyama_resources.postgres.schema import (
+    DRAIN,
+    DRAIN_SEAL,
+    INTERNAL_LOG,
+    LEDGER_TOTAL,
+    PAST_DRAINS,
+    SEGMENT,
+)
 
 
 class DrainState(StrEnum):
@@ -43,6 +52,7 @@ class Drain(NamedTuple):
 
 
 _FIELDS = [DRAIN.c[name] for name in Drain._fields]
+_REFERRING = (DRAIN_SEAL, SEGMENT, LEDGER_TOTAL)
 
 
 def _drain(row: tuple[object, ...]) -> Drain:
@@ -72,20 +82,22 @@ class Drains:
         return self._connection.scalar(query.where(DRAIN.c.state == DrainState.DONE)) or 0
 
     def open(self, drain_id: int, day: date, *, origin: str) -> None:
-        """Begin a drain."""
-        self._connection.execute(
-            insert(DRAIN).values(
-                drain_id=drain_id,
-                day=day,
-                origin=origin,
-                state=DrainState.OPEN,
-                attempts=0,
-                segments=0,
-                messages=0,
-                bytes=0,
-                opened_at=datetime.now(UTC),
-            )
+        """Begin a drain.
+
+        Raises:
+            DrainMoved: another process has begun one.
+        """
+        nothing_yet = dict.fromkeys(("attempts", "segments", "messages", "bytes"), 0)
+        values = {"drain_id": drain_id, "day": day, "origin": origin, **nothing_yet}
+        statement = insert(DRAIN).values(
+            **values, state=DrainState.OPEN, opened_at=datetime.now(UTC)
         )
+        try:
+            self._connection.execute(statement)
+        except IntegrityError as error:
+            raise DrainMoved(
+                f"drain {drain_id} cannot be opened: another process opened one meanwhile"
+            ) from error
 
     def measure(self, drain_id: int, *, segments: int, messages: int, size: int) -> None:
         """Note what a drain took."""
@@ -93,13 +105,11 @@ class Drains:
 
     def attempt(self, drain_id: int) -> int:
         """Count an attempt to decide, and return its number."""
-        statement = (
-            update(DRAIN)
-            .where(DRAIN.c.drain_id == drain_id)
-            .values(attempts=DRAIN.c.attempts + 1)
-            .returning(DRAIN.c.attempts)
-        )
-        return int(self._connection.scalars(statement).one())
+        statement = _open_one(drain_id).values(attempts=DRAIN.c.attempts + 1)
+        attempts = self._connection.scalar(statement.returning(DRAIN.c.attempts))
+        if attempts is None:
+            raise _moved(drain_id, DrainState.OPEN)
+        return int(attempts)
 
     def forgive_attempt(self, drain_id: int, *, note: str) -> None:
         """Take an attempt back that failed for no fault of its messages."""
@@ -117,7 +127,10 @@ class Drains:
     def sealed_body(self, drain_id: int) -> bytes:
         """What a sealed drain was sealed with."""
         query = select(DRAIN_SEAL.c.body).where(DRAIN_SEAL.c.drain_id == drain_id)
-        return bytes(self._connection.scalars(query).one())
+        body = self._connection.scalar(query)
+        if body is None:
+            raise _moved(drain_id, DrainState.SEALED)
+        return bytes(body)
 
     def close(self, drain_id: int) -> None:
         """Mark a sealed drain done; the seal has served its purpose."""
@@ -132,7 +145,7 @@ class Drains:
 
     def hold(self, drain_id: int, note: str) -> None:
         """Stop intake at this drain until an operator releases it."""
-        self._update(drain_id, state=DrainState.HELD, note=note)
+        self._move(drain_id, DrainState.OPEN, DrainState.HELD, note=note)
         self.log(drain_id, level="ERROR", message=note)
 
     def release(self, drain_id: int) -> bool:
@@ -175,6 +188,35 @@ class Drains:
         row = self._connection.execute(select(*_FIELDS).where(DRAIN.c.drain_id == drain_id)).first()
         return None if row is None else _drain(tuple(row))
 
+    def forget(self, *, closed_before: datetime) -> None:
+        """Remove drains of long ago that no segment and no sum belongs to; what they took is kept.
+
+        The last of each day and origin stays: the sums of its day belong to it, or will.
+        """
+        done = DRAIN.c.state == DrainState.DONE
+        last = select(func.max(DRAIN.c.drain_id)).where(done).group_by(DRAIN.c.day, DRAIN.c.origin)
+        gone = (
+            delete(DRAIN)
+            .where(
+                done,
+                DRAIN.c.closed_at < closed_before,
+                DRAIN.c.drain_id.not_in(last),
+                *(~exists().where(of.c.drain_id == DRAIN.c.drain_id) for of in _REFERRING),
+            )
+            .returning(DRAIN.c.day, DRAIN.c.origin, DRAIN.c.messages)
+            .cte("gone")
+        )
+        taken = select(gone.c.day, gone.c.origin, func.sum(gone.c.messages))
+        statement = insert_or_update(PAST_DRAINS).from_select(
+            list(PAST_DRAINS.columns.keys()), taken.group_by(gone.c.day, gone.c.origin)
+        )
+        both = PAST_DRAINS.c.messages + statement.excluded.messages
+        self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=list(PAST_DRAINS.primary_key), set_={"messages": both}
+            )
+        )
+
     def log(self, drain_id: int, *, level: str, message: str) -> None:
         """Write a line for the operators."""
         values = {"drain_id": drain_id, "level": level, "message": message}
@@ -197,9 +239,16 @@ class Drains:
             self._connection.execute(statement.values(state=after, note=note, **moments)).rowcount
             != 1
         ):
-            raise DrainMoved(f"drain {drain_id} is no longer {before}: another process took it up")
+            raise _moved(drain_id, before)
 
     def _update(self, drain_id: int, **values: object) -> None:
-        statement = update(DRAIN).where(DRAIN.c.drain_id == drain_id).values(**values)
-        if self._connection.execute(statement).rowcount != 1:
-            raise LookupError(f"there is no drain {drain_id}")
+        if self._connection.execute(_open_one(drain_id).values(**values)).rowcount != 1:
+            raise _moved(drain_id, DrainState.OPEN)
+
+
+def _open_one(drain_id: int) -> Update:
+    return update(DRAIN).where(DRAIN.c.drain_id == drain_id, DRAIN.c.state == DrainState.OPEN)
+
+
+def _moved(drain_id: int, before: DrainState) -> DrainMoved:
+    return DrainMoved(f"drain {drain_id} is no longer {before}: another process took it up")

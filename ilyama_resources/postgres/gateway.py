@@ -14,6 +14,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Self
 
+import psycopg2
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -183,10 +184,17 @@ class _AdvisoryLock:
 def _as_gateway_errors() -> Iterator[None]:
     try:
         yield
-    except DBAPIError as error:
-        if error.connection_invalidated or error.__class__.__name__ == "OperationalError":
-            reason = str(error.orig).strip().splitlines()[0]
+    except (DBAPIError, psycopg2.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if getattr(error, "connection_invalidated", False) or _is_lost(cause):
+            reason = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
             raise GatewayUnavailable(f"Postgres does not answer: {reason}") from error
         raise
     except NoConnectionFree as error:
         raise GatewayUnavailable("Postgres has no connection free: all are in use") from error
+
+
+def _is_lost(cause: BaseException | None) -> bool:
+    # What the server itself says is always of a narrower class than this one.
+    nothing_said = type(cause) is psycopg2.DatabaseError
+    return nothing_said or isinstance(cause, psycopg2.OperationalError | psycopg2.InterfaceError)

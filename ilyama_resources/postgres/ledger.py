@@ -19,11 +19,12 @@ from sqlalchemy import (
     null,
     select,
     tuple_,
+    union_all,
 )
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 
 from ilyama_resources.postgres.copying import copied, shown
-from ilyama_resources.postgres.schema import DRAIN, LEDGER_TOTAL
+from ilyama_resources.postgres.schema import DRAIN, LEDGER_TOTAL, PAST_DRAINS
 
 
 class LedgerTotal(NamedTuple):
@@ -256,9 +257,14 @@ def _narrowed(wanted: LedgerFilter) -> list[ColumnElement[bool]]:
 
 def _received(wanted: LedgerFilter) -> ScalarSelect[int]:
     """What the segments of closed drains held; a drain notes that when it takes them."""
-    query = select(cast(func.coalesce(func.sum(DRAIN.c.messages), 0), BigInteger)).where(
-        DRAIN.c.state == "done", DRAIN.c.origin == "live"
+    kept = select(DRAIN.c.day, DRAIN.c.messages).where(
+        DRAIN.c.state == "done", DRAIN.c.origin == wanted.origin
     )
+    forgotten = select(PAST_DRAINS.c.day, PAST_DRAINS.c.messages).where(
+        PAST_DRAINS.c.origin == wanted.origin
+    )
+    taken = union_all(kept, forgotten).subquery()
+    query = select(cast(func.coalesce(func.sum(taken.c.messages), 0), BigInteger))
     if wanted.day is not None:
-        query = query.where(DRAIN.c.day == wanted.day)
+        query = query.where(taken.c.day == wanted.day)
     return query.scalar_subquery()

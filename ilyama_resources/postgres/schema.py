@@ -100,6 +100,14 @@ DRAIN_SEAL = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
+PAST_DRAINS = Table(
+    "past_drains",
+    METADATA,
+    Column("day", Date, primary_key=True),
+    Column("origin", Text, primary_key=True),
+    Column("messages", BigInteger, nullable=False),
+)
+
 SEGMENT = Table(
     "segment",
     METADATA,

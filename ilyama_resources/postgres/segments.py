@@ -106,6 +106,17 @@ class Segments:
         )
         return set(self._connection.scalars(query))
 
+    def drained_since(self, moment: datetime, *, limit: int) -> list[Segment]:
+        """The newest segments whose drain was closed since then."""
+        query = (
+            select(*_FIELDS)
+            .join(DRAIN, DRAIN.c.drain_id == SEGMENT.c.drain_id)
+            .where(DRAIN.c.closed_at >= moment)
+            .order_by(SEGMENT.c.segment_id.desc())
+            .limit(limit)
+        )
+        return [Segment(*row) for row in self._connection.execute(query)]
+
     def forget(self, *, drained_before: datetime) -> int:
         """Remove the entries of segments whose drain was closed long ago."""
         long_ago = select(DRAIN.c.drain_id).where(DRAIN.c.closed_at < drained_before)

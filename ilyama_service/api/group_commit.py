@@ -14,7 +14,8 @@ from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.landing import Landing, register
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.segment_files import LiveSegmentIds, Segment, portions
+from ilyama_resources.segment_files import Segment, portions
+from ilyama_resources.segment_ids import RisingIds
 from ilyama_service.api.metrics import IngestMetrics
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class GroupCommit:
         self._segment_max_bytes = segment_max_bytes
         self._metrics = metrics
         self._gather_s = gather_s
-        self._ids = LiveSegmentIds()
+        self._ids = RisingIds()
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="group commit", daemon=True)
 

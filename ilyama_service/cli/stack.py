@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ilyama_resources.embedded.java import find_java
-from ilyama_resources.embedded.ports import LOOPBACK, is_free
+from ilyama_resources.embedded.ports import LOOPBACK, is_free, seen_from_here
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import wait_until
 from ilyama_resources.errors import PlatformError
@@ -193,7 +193,8 @@ def _what_failed(settings: Settings, failed: Sequence[PartHealth]) -> str:
 def _tell_where(settings: Settings, *, detach: bool) -> None:
     table = Table(box=None, show_header=False, padding=(0, 1))
     table.add_row("Dagster UI", f"http://{LOOPBACK}:{settings.dagster_port}")
-    table.add_row("HTTP API", f"http://{LOOPBACK}:{settings.api_port}/docs")
+    api = f"{seen_from_here(settings.api_host)}:{settings.api_port}"
+    table.add_row("HTTP API", f"http://{api}/docs")
     table.add_row("admin token", admin_token_file(settings).read_text().strip())
     if settings.broker_url is None:
         table.add_row("MQTT broker", f"{LOOPBACK}:{settings.broker_port}")
@@ -265,7 +266,7 @@ def show(status: Status) -> None:
     if status.busiest_device is not None:
         busiest = status.busiest_device
         console.print(
-            f"busy       {busiest.device_id} sent {busiest.messages:,} of the "
+            f"busy       {busiest.named} sent {busiest.messages:,} of the "
             f"{busiest.of_messages:,} messages of the last five minutes",
             style="yellow",
             markup=False,

@@ -11,10 +11,13 @@ from sqlalchemy.engine import make_url
 
 from ilyama_resources.embedded import locks
 from ilyama_resources.embedded.broker_server import EmbeddedBroker
-from ilyama_resources.embedded.ports import LOOPBACK, accepts
+from ilyama_resources.embedded.ports import LOOPBACK, accepts, seen_from_here
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import EmbeddedServer
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
+from ilyama_resources.errors import PlatformError
+from ilyama_resources.mqtt.address import BrokerAddress
+from ilyama_resources.mqtt.probing import greet
 from ilyama_resources.mqtt.subscriber import MqttSubscriber
 from ilyama_resources.settings import Settings, variable
 
@@ -27,21 +30,29 @@ _DAEMONS: Final = """{ instance { daemonHealth { allDaemonStatuses {
 
 def postgres(settings: Settings) -> str | None:
     """Ask for a connection."""
-    endpoint = EmbeddedPostgres(settings).endpoint()
-    if endpoint is None:
-        return "has not started yet"
-    url = make_url(endpoint.url).set(drivername="postgresql")
+    address = settings.postgres_url
+    if address is None:
+        endpoint = EmbeddedPostgres(settings).endpoint()
+        if endpoint is None:
+            return "has not started yet"
+        address = endpoint.url
+    url = make_url(address).set(drivername="postgresql")
     try:
         psycopg2.connect(
             url.render_as_string(hide_password=False), connect_timeout=_PATIENCE_S
         ).close()
     except psycopg2.OperationalError as error:
-        return f"does not answer: {str(error).strip().splitlines()[-1]}"
+        return f"does not answer: {_first_line(str(error))}"
     return None
 
 
 def broker(settings: Settings) -> str | None:
-    """Look whether it listens, and has the room to take messages."""
+    """Look whether it listens and has the room to take messages; another one, whether it takes us.
+
+    Of another broker the room is not known.
+    """
+    if settings.broker_url is not None:
+        return _greeted(settings, settings.broker_url)
     server = EmbeddedBroker(settings)
     problem = _listens(server)
     if problem is None and not server.has_room():
@@ -51,6 +62,8 @@ def broker(settings: Settings) -> str | None:
 
 def spark(settings: Settings) -> str | None:
     """Look whether it listens."""
+    if settings.spark_remote is not None:
+        return _connected(settings.spark_remote)
     return _listens(EmbeddedSpark(settings))
 
 
@@ -89,7 +102,7 @@ def daemon(settings: Settings) -> str | None:
 
 def api(settings: Settings) -> str | None:
     """Ask whether it is ready."""
-    return _asked(f"http://{LOOPBACK}:{settings.api_port}/readyz")
+    return _asked(f"http://{seen_from_here(settings.api_host)}:{settings.api_port}/readyz")
 
 
 def ingest(settings: Settings) -> str | None:
@@ -101,7 +114,7 @@ def ingest(settings: Settings) -> str | None:
 
 def simulator(settings: Settings) -> str | None:
     """It can do nothing without the broker."""
-    problem = broker(settings) if settings.broker_url is None else None
+    problem = broker(settings)
     return f"waits for the broker, which {problem}" if problem else None
 
 
@@ -124,6 +137,25 @@ def _listens(server: EmbeddedServer) -> str | None:
     if endpoint is None:
         return "has not started yet"
     return None if accepts(endpoint.port) else f"does not listen on port {endpoint.port}"
+
+
+def _greeted(settings: Settings, url: str) -> str | None:
+    try:
+        greet(BrokerAddress.of(url, settings), f"{settings.ingest_client_id}-status")
+    except PlatformError as error:
+        return f"is not to be had: {error}"
+    return None
+
+
+def _connected(remote: str) -> str | None:
+    # Slow to import, and needed only where Spark runs elsewhere.
+    from ilyama_resources import spark as spark_connect
+
+    try:
+        spark_connect.greet(remote, within_s=_PATIENCE_S)
+    except PlatformError as error:
+        return f"is not to be had: {error}"
+    return None
 
 
 def _asked(url: str) -> str | None:

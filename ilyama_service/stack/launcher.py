@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from ilyama_resources.embedded.pacing import wait_for_turn
 from ilyama_resources.embedded.ports import LOOPBACK, accepts
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import dies_with_parent, wait_until
@@ -82,8 +83,11 @@ LAUNCHERS: Final[dict[str, Callable[[Settings], Command]]] = {
 def main() -> None:
     """Become the part named on the command line."""
     dies_with_parent(signal.SIGTERM)()
+    part = sys.argv[1]
     try:
-        command = LAUNCHERS[sys.argv[1]](load_settings())
+        settings = load_settings()
+        wait_for_turn(settings, part)
+        command = LAUNCHERS[part](settings)
     except PlatformError as error:
         sys.exit(str(error))
     os.execv(command[0], command)

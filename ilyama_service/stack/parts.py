@@ -9,6 +9,9 @@ from ilyama_resources.settings import Ingest, Settings
 _KEEPER: Final = (sys.executable, "-m", "ilyama_resources.embedded.keeper")
 _LAUNCHER: Final = (sys.executable, "-m", "ilyama_service.stack.launcher")
 
+_SERVERS: Final = {"postgres": 60, "broker": 30, "spark": 30}
+"""How long each may take to stop."""
+
 
 class Part(NamedTuple):
     """One supervised process."""
@@ -20,11 +23,7 @@ class Part(NamedTuple):
 
 def parts_of(settings: Settings, *, simulator: bool) -> list[Part]:
     """The parts that a deployment runs on this machine; what has an address of its own is not."""
-    embedded = [
-        ("postgres", settings.postgres_url is None, 60),
-        ("broker", settings.broker_url is None, 30),
-        ("spark", settings.spark_remote is None, 30),
-    ]
+    elsewhere = servers_elsewhere(settings)
     launched = [
         ("code", True, 20),
         ("api", True, 20),
@@ -33,5 +32,15 @@ def parts_of(settings: Settings, *, simulator: bool) -> list[Part]:
         ("ingest", settings.ingest is Ingest.PROCESS, 30),
         ("simulator", simulator, 20),
     ]
-    kept = [Part(name, (*_KEEPER, name, STAY), s) for name, wanted, s in embedded if wanted]
+    kept = [
+        Part(name, (*_KEEPER, name, STAY), s)
+        for name, s in _SERVERS.items()
+        if name not in elsewhere
+    ]
     return kept + [Part(name, (*_LAUNCHER, name), s) for name, wanted, s in launched if wanted]
+
+
+def servers_elsewhere(settings: Settings) -> list[str]:
+    """The servers that a deployment does not run itself: those that were given an address."""
+    addresses = (settings.postgres_url, settings.broker_url, settings.spark_remote)
+    return [name for name, given in zip(_SERVERS, addresses, strict=True) if given is not None]

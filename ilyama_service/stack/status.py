@@ -1,23 +1,22 @@
 """What there is to know of a stack at a glance."""
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import msgspec
 
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.errors import PlatformError
+from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.settings import Settings
 from ilyama_service.stack.health import PROBES
-from ilyama_service.stack.parts import Part, parts_of
+from ilyama_service.stack.parts import Part, parts_of, servers_elsewhere
+from ilyama_service.stack.storms import BusiestDevice, busiest_device
 from ilyama_service.stack.supervision import Supervisor
 
-STORM_WINDOW: Final = timedelta(minutes=5)
-STORM_SHARE: Final = 0.5
 _ALIVE: Final = ("RUNNING", "STARTING")
 
 
@@ -37,14 +36,6 @@ class LastDrain(msgspec.Struct):
     day: date
     closed_at: datetime
     age_s: float
-
-
-class BusiestDevice(msgspec.Struct):
-    """A device that sent most of what came lately."""
-
-    device_id: str
-    messages: int
-    of_messages: int
 
 
 class Status(msgspec.Struct):
@@ -76,17 +67,22 @@ def status_of(settings: Settings) -> Status:
     if url is not None:
         gateway = Gateway(url)
         with suppress(PlatformError), gateway.transaction() as tx:
-            _add_records(status, tx, now=datetime.now(UTC))
+            now = datetime.now(UTC)
+            _add_records(status, tx, now=now)
+            status.busiest_device = busiest_device(tx, Landing(settings.landing), now=now)
         gateway.close()
     return status
 
 
 def part_healths(settings: Settings, supervisor: Supervisor) -> list[PartHealth]:
-    """The health of every part that runs, or should."""
+    """The health of every part that runs, or should, and of the servers it relies on."""
     states = supervisor.states() if supervisor.running else {}
     parts = parts_of(settings, simulator="simulator" in states)
-    with ThreadPoolExecutor(len(parts)) as threads:
-        return list(threads.map(lambda part: _health(settings, part, states), parts))
+    elsewhere = servers_elsewhere(settings)
+    with ThreadPoolExecutor(len(elsewhere) + len(parts)) as threads:
+        outer = threads.map(lambda name: _probed(settings, name), elsewhere)
+        own = threads.map(lambda part: _health(settings, part, states), parts)
+        return [*outer, *own]
 
 
 def _health(settings: Settings, part: Part, states: dict[str, dict[str, Any]]) -> PartHealth:
@@ -96,8 +92,12 @@ def _health(settings: Settings, part: Part, states: dict[str, dict[str, Any]]) -
     if state["statename"] not in _ALIVE:
         told = state["spawnerr"] or state["statename"].lower()
         return PartHealth(part.name, False, f"is down ({told}); see `ilyama logs {part.name}`")
-    problem = PROBES[part.name](settings) if part.name in PROBES else None
-    return PartHealth(part.name, problem is None, problem or "", state["pid"])
+    return _probed(settings, part.name, pid=state["pid"])
+
+
+def _probed(settings: Settings, name: str, *, pid: int | None = None) -> PartHealth:
+    problem = PROBES[name](settings) if name in PROBES else None
+    return PartHealth(name, problem is None, problem or "", pid)
 
 
 def _add_records(status: Status, tx: Transaction, *, now: datetime) -> None:
@@ -113,12 +113,3 @@ def _add_records(status: Status, tx: Transaction, *, now: datetime) -> None:
         age = (now - last.closed_at).total_seconds()
         status.last_drain = LastDrain(last.drain_id, last.day, last.closed_at, round(age, 1))
     status.rows_today = tx.ledger.rows_new_on(now.date())
-    status.busiest_device = _busiest(tx.ledger.messages_by_device(since=now - STORM_WINDOW))
-
-
-def _busiest(messages: Sequence[tuple[str, int]]) -> BusiestDevice | None:
-    """The device that sent more than its share, when there are others."""
-    total = sum(count for _, count in messages)
-    if len(messages) < 2 or messages[0][1] <= STORM_SHARE * total:
-        return None
-    return BusiestDevice(messages[0][0], messages[0][1], total)

@@ -1,13 +1,15 @@
 """Segments are named by UUIDv7s whose order is the order of landing."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ilyama_protocol.identifiers import is_uuid7
-from ilyama_resources.segment_files import SegmentIds
+from ilyama_resources.segment_ids import RisingIds, SegmentIds
 
 STARTS = st.integers(0, 2**47)
 TAILS = st.integers(0, 2**62 - 1)
@@ -49,3 +51,32 @@ def test_fresh_ids_begin_now_and_differ() -> None:
 
     assert before <= one.started_ms <= int(datetime.now(UTC).timestamp() * 1000)
     assert one[0] != two[0]
+
+
+def test_ids_rise_even_when_the_clock_stands_still_or_goes_back(tmp_path: Path) -> None:
+    clock = iter([1_000, 1_000, 500, 2_000])
+    ids = RisingIds(tmp_path / "last_id", now_ms=lambda: next(clock))
+    made = [ids.next() for _ in range(4)]
+    assert made == sorted(set(made))
+    assert all(map(is_uuid7, made))
+    assert UUID(made[-1]).int >> 80 == 2_000
+
+
+def test_ids_of_a_later_holder_rise_above_those_of_an_earlier(tmp_path: Path) -> None:
+    earlier = RisingIds(tmp_path / "last_id", now_ms=lambda: 5_000).next()
+    later = RisingIds(tmp_path / "last_id", now_ms=lambda: 4_000).next()
+    assert later > earlier
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 20], ids=["nothing", "zeros"])
+def test_a_note_that_a_power_cut_spoiled_does_not_stop_landing(tmp_path: Path, left: bytes) -> None:
+    spoiled = tmp_path / "last_id"
+    spoiled.write_bytes(left)
+    made = [RisingIds(spoiled, now_ms=lambda: 2_000).next() for _ in range(2)]
+    assert [UUID(one).int >> 80 for one in made] == [2_000, 2_001]
+
+
+def test_ids_rise_without_a_note_too() -> None:
+    ids = RisingIds()
+    made = [ids.next() for _ in range(3000)]
+    assert made == sorted(set(made))

@@ -3,7 +3,8 @@
 import pytest
 
 from ilyama_service.cli.stack import show
-from ilyama_service.stack.status import BusiestDevice, PartHealth, Status
+from ilyama_service.stack.status import PartHealth, Status
+from ilyama_service.stack.storms import BusiestDevice
 
 MARKUP = "[/mill] [bold]"
 

@@ -16,7 +16,7 @@ from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import MICROSECONDS_PER_DAY
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, GatewayUnavailable
-from ilyama_resources.segment_files import LiveSegmentIds, Segment, read_messages
+from ilyama_resources.segment_files import Segment, read_messages
 from ilyama_service.api.group_commit import GroupCommit, LandingFailed
 from ilyama_service.api.metrics import IngestMetrics
 
@@ -121,9 +121,3 @@ def test_a_message_that_cannot_be_written_does_not_stop_the_next(
     commit.submit([_message(b"2")]).result(60)
     commit.close()
     assert _landed(tmp_path) == [[b"2"]]
-
-
-def test_ids_of_segments_rise() -> None:
-    ids = LiveSegmentIds()
-    made = [ids.next() for _ in range(3000)]
-    assert made == sorted(set(made))
