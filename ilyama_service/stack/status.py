@@ -66,10 +66,8 @@ def status_of(settings: Settings) -> Status:
         url = endpoint.url
     if url is not None:
         gateway = Gateway(url)
-        with suppress(PlatformError), gateway.transaction() as tx:
-            now = datetime.now(UTC)
-            _add_records(status, tx, now=now)
-            status.busiest_device = busiest_device(tx, Landing(settings.landing), now=now)
+        with suppress(PlatformError):
+            _add_records(status, gateway, Landing(settings.landing))
         gateway.close()
     return status
 
@@ -100,7 +98,17 @@ def _probed(settings: Settings, name: str, *, pid: int | None = None) -> PartHea
     return PartHealth(name, problem is None, problem or "", pid)
 
 
-def _add_records(status: Status, tx: Transaction, *, now: datetime) -> None:
+def _add_records(status: Status, gateway: Gateway, landing: Landing) -> None:
+    # Before the first start has made the tables there is nothing to tell.
+    if not gateway.is_migrated():
+        return
+    now = datetime.now(UTC)
+    with gateway.transaction() as tx:
+        _add_intake(status, tx, now=now)
+        status.busiest_device = busiest_device(tx, landing, now=now)
+
+
+def _add_intake(status: Status, tx: Transaction, *, now: datetime) -> None:
     pending = tx.segments.pending()
     status.pending_segments = sum(day.segments for day in pending)
     status.pending_messages = sum(day.messages for day in pending)

@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from configparser import RawConfigParser
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final, cast
@@ -71,16 +71,14 @@ class Supervisor:
 
     def stop(self) -> None:
         """Ask the supervisor to stop all parts in order and to end."""
-        with suppress(OSError, Fault, HTTPException):
-            self._proxy().shutdown()
+        with suppress(OSError, Fault, HTTPException), self._connected() as supervisor:
+            supervisor.shutdown()
 
     def states(self) -> dict[str, dict[str, Any]]:
         """What the supervisor says of each part; empty while it does not answer."""
-        try:
-            told = self._proxy().getAllProcessInfo()
-        except (OSError, Fault, HTTPException):
-            return {}
-        return {part["name"]: part for part in told}
+        with suppress(OSError, Fault, HTTPException), self._connected() as supervisor:
+            return {part["name"]: part for part in supervisor.getAllProcessInfo()}
+        return {}
 
     def _locked(self) -> int:
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
@@ -94,9 +92,11 @@ class Supervisor:
             ) from error
         return descriptor
 
-    def _proxy(self) -> Any:
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
         transport = SupervisorTransport(None, None, f"unix://{self._socket}")
-        return cast(Any, ServerProxy("http://127.0.0.1", transport=transport)).supervisor
+        with closing(transport):
+            yield cast(Any, ServerProxy("http://127.0.0.1", transport=transport)).supervisor
 
     @property
     def _socket(self) -> Path:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings
 from ilyama_service.stack import health
-from ilyama_service.stack.status import part_healths
+from ilyama_service.stack.status import part_healths, status_of
 from ilyama_service.stack.supervision import Supervisor
 
 
@@ -28,3 +29,10 @@ def test_a_broker_that_refuses_the_password_is_not_healthy(elsewhere: Settings) 
     problem = health.broker(elsewhere.model_copy(update={"broker_url": f"mqtt://u:wrong@{at}"}))
     assert problem is not None
     assert f"The broker {at} refuses" in problem
+
+
+def test_a_database_without_tables_is_no_error(elsewhere: Settings) -> None:
+    empty = Gateway(elsewhere.postgres_url or "").ensure_database("without_tables")
+    status = status_of(elsewhere.model_copy(update={"postgres_url": empty}))
+    assert status.rows_today is None
+    assert "postgres" in [part.name for part in status.parts if part.healthy]
