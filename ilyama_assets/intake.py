@@ -18,6 +18,7 @@ from ilyama_assets.checks.intake import INTAKE_CHECKS, intake_check_results
 from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.drains.running import Pace, RunReport, drain_day
 from ilyama_assets.partitions import ARRIVAL_DAYS
+from ilyama_assets.plots import intake_plot
 from ilyama_assets.sources import SOURCE_KEYS
 from ilyama_assets.tables import (
     BATCH_LEDGER,
@@ -114,9 +115,6 @@ def _pace(settings: Settings, config: IntakeConfig) -> Pace:
 
 
 def _materializations(run: RunReport, parts: Intake) -> Iterator[MaterializeResult[Any]]:
-    # Plots take long to load: a run loads them when its drains are done.
-    from ilyama_assets.plots import intake_plot
-
     now = datetime.now(UTC)
     with parts.gateway.transaction() as tx:
         plot = intake_plot(tx.ledger.hourly(now - timedelta(days=1)), until=now)

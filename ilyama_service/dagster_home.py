@@ -17,6 +17,9 @@ from ilyama_resources.settings import Settings, private_directory
 URL_VARIABLE: Final = "DAGSTER_POSTGRES_URL"
 HOME_VARIABLE: Final = "DAGSTER_HOME"
 _FIRST_CODE_PORT: Final = 14000
+_NOT_FORCED_TO_DISK: Final = "-c synchronous_commit=off"
+"""A crash of the machine may cost Dagster its last events: the records of drains do not rest on
+them, and a run stores dozens."""
 _CONFIGURATION: Final[dict[str, Any]] = {
     "storage": {"postgres": {"postgres_url": {"env": URL_VARIABLE}}},
     "telemetry": {"enabled": False},
@@ -50,6 +53,7 @@ class DagsterHome:
     def point_here(self, postgres_url: str) -> None:
         """Let this process, and whatever it becomes or starts, find the home."""
         url = _database_beside(postgres_url).set(drivername="postgresql")
+        url = url.update_query_dict({"options": _NOT_FORCED_TO_DISK})
         os.environ[URL_VARIABLE] = url.render_as_string(hide_password=False)
         os.environ[HOME_VARIABLE] = str(self.directory)
 

@@ -45,7 +45,7 @@ def test_a_run_by_hand_drains_what_waits_and_then_replays(
     assert materialization is not None
     assert materialization.partition == DAY
     assert materialization.metadata["messages received"].value == len(events)
-    assert "data:image/png" in str(materialization.metadata["intake over the last day"].value)
+    assert "data:image/svg+xml" in str(materialization.metadata["intake over the last day"].value)
     _run_by_hand(instance)
     origins = {line["origin"] for line in platform.rows("batch_ledger")}
     assert origins == {"live", "day"}
