@@ -102,13 +102,14 @@ class MemoryPlatform:
         for name, table in encoded.items():
             self.tables[name] += plain_rows(pa.table(table))
         if device_id is not None:
-            self._states[device_id] = encode_state(engine.state)
+            self._states[device_id] = encode_state(engine.state_after(self._drains))
             for key, of_key in engine.current.items():
                 for instance, value in of_key.items():
                     self._current[device_id, key, instance] = value
 
     def _look_up(self, device_id: str | None, needs: Sequence[BatchNeed]) -> History:
         wanted = {need.payload_sha256 for need in needs}
+        after = min(need.after_drain for need in needs)
         payloads = [
             KnownPayload(
                 line["payload_sha256"],
@@ -122,8 +123,13 @@ class MemoryPlatform:
             and line["kind"] == "rows"
             and line["outcome"] in ("accepted", "duplicate")
             and line["rows_conflict"] == 0
+            and line["drain_id"] > after
         ]
-        changes = [row for row in self.tables["row_changes"] if row["device_id"] == device_id]
+        changes = [
+            row
+            for row in self.tables["row_changes"]
+            if row["device_id"] == device_id and row["drain_id"] > after
+        ]
         asked = {(need.source_table, pk_hash) for need in needs for pk_hash in need.pk_hashes}
         keys = [
             RowKey(c["source_table"], c["journal_epoch"], c["source_pk_hash"], c["commit_seq"])

@@ -25,7 +25,7 @@ from ilyama_protocol.intake.history import (
     RowKey,
     StoredRow,
 )
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta import Bounds, Warehouse
 
 Asked = Sequence[tuple[str, BatchNeed]]
 
@@ -34,6 +34,7 @@ _JUDGED = ("origin", "kind", "outcome", "rows_conflict", "rows_below_floor")
 _PK = ("device_id", "source_table", "source_pk_hash")
 _KEY = (*_PK, "journal_epoch", "commit_seq")
 _CONTENT = (*_KEY, "op", "row")
+_NO_END = 2**63 - 1
 _ONLY_PLACE = "place"
 """Stands in `op` where a row is told only for its place, not for its content."""
 
@@ -64,7 +65,8 @@ class HistoryLookup:
             {b.payload_sha256 for need in needs for b in need.needs if b.payload_sha256}
         )
         devices = sorted({need.device_id or "" for need in needs})
-        bounds = {"device_id": (devices[0], devices[-1])}
+        after = min(b.after_drain for need in needs for b in need.needs)
+        bounds = {"device_id": (devices[0], devices[-1]), "drain_id": (after + 1, _NO_END)}
         scan = partial(_payload_rows, hashes=hashes)
         return self._scan(BATCH_LEDGER.name, bounds, scan, _PAYLOAD)
 
@@ -72,12 +74,17 @@ class HistoryLookup:
         """The rows under asked keys, and the newest place of each primary key."""
         devices = sorted({device_id for device_id, _ in asked})
         tables = sorted({batch.source_table for _, batch in asked})
-        bounds = {"device_id": (devices[0], devices[-1]), "source_table": (tables[0], tables[-1])}
+        after = min(batch.after_drain for _, batch in asked)
+        bounds = {
+            "device_id": (devices[0], devices[-1]),
+            "source_table": (tables[0], tables[-1]),
+            "drain_id": (after + 1, _NO_END),
+        }
         scan = partial(_matching_rows, asked=asked)
         return self._scan(ROW_CHANGES.name, bounds, scan, _CONTENT)
 
     def _scan(
-        self, table: str, bounds: dict[str, tuple[str, str]], scan: Any, columns: Sequence[str]
+        self, table: str, bounds: Bounds, scan: Any, columns: Sequence[str]
     ) -> list[dict[str, Any]]:
         files = self._warehouse.files_within(table, bounds)
         if not files:

@@ -168,8 +168,8 @@ class _Task:
             self._write_down()
         if order.device_id is None:
             return
-        done = DeviceDone(order.device_id, encode_state(engine.state).decode())
-        self._products.done.append(done)
+        after = engine.state_after(self._order.drain_id)
+        self._products.done.append(DeviceDone(order.device_id, encode_state(after).decode()))
         self._keep_current(order.device_id, engine)
 
     def _keep_current(self, device_id: str, engine: IntakeEngine) -> None:

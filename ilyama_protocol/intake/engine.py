@@ -25,6 +25,7 @@ from ilyama_protocol.intake.history import (
     History,
     KnownPayload,
     may_meet_stored_rows,
+    stored_after,
 )
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
 from ilyama_protocol.intake.outcomes import (
@@ -106,6 +107,11 @@ class IntakeEngine:
         """Hand over what was decided since the last release."""
         released, self.outcomes = self.outcomes, Outcomes()
         return released
+
+    def state_after(self, drain_id: int) -> DeviceState:
+        """The state to begin the next drain with."""
+        self.state.mark(drain_id, self._before)
+        return self.state
 
     def _stage(self, arrival: Arrival, error: str) -> None:
         table, batch_id, rows = self._described(arrival)
@@ -225,7 +231,14 @@ class IntakeEngine:
     def _need(self, arrival: Arrival, batch: RowBatch, hashes: list[str]) -> BatchNeed:
         """What to look up; with floors, knowing the very bytes would not be enough."""
         payload = None if self._has_floors(batch.source_table) else arrival.payload_sha256
-        return BatchNeed(payload, batch.source_table, batch.journal_epoch, hashes, batch.commit_seq)
+        return BatchNeed(
+            payload,
+            batch.source_table,
+            batch.journal_epoch,
+            hashes,
+            batch.commit_seq,
+            stored_after(self._before, batch),
+        )
 
     def _has_floors(self, source_table: str) -> bool:
         lineage = self.state.lineages.get(source_table)

@@ -59,6 +59,8 @@ class BatchNeed(msgspec.Struct, frozen=True):
     journal_epoch: str
     pk_hashes: list[str]
     commit_seqs: list[int]
+    after_drain: int = 0
+    """No drain up to this one holds what the batch may meet."""
 
 
 class History(msgspec.Struct):
@@ -97,3 +99,16 @@ def may_meet_stored_rows(before: DeviceState, batch: RowBatch) -> bool:
         return True
     rank = before.epochs[batch.journal_epoch]
     return any(before.epochs[epoch] > rank for epoch in lineage.watermarks)
+
+
+def stored_after(before: DeviceState, batch: RowBatch) -> int:
+    """The last drain of those that surely hold nothing the batch may meet.
+
+    It may meet rows of its epoch from its first number on, and all rows of newer epochs.
+    """
+    lineage, rank = before.lineages[batch.source_table], before.epochs[batch.journal_epoch]
+    newer = [epoch for epoch in lineage.watermarks if before.epochs[epoch] > rank]
+    drains = [lineage.stored_after(epoch, 0) for epoch in newer]
+    if batch.journal_epoch in lineage.watermarks:
+        drains.append(lineage.stored_after(batch.journal_epoch, batch.first_commit_seq))
+    return min(drains, default=0)

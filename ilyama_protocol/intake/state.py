@@ -6,12 +6,23 @@ watermarks, floors and schemas. Nothing per batch and nothing per primary key.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import msgspec
 
 from ilyama_protocol.fingerprint import SchemaColumn
 
 PAYLOAD_BYTES_PER_ROW = 40
 """No row of a batch can be written in fewer bytes, so its rows never outrun this clock."""
+
+
+MOST_MARKS = 16
+"""How many drains are remembered of an epoch: enough to find the last minutes, hours and days."""
+
+
+EPOCHS_WELL_MARKED = 2
+"""Of epochs before these hardly anything comes any more: two marks will do."""
 
 
 class BoundSchema(msgspec.Struct, array_like=True):
@@ -21,12 +32,37 @@ class BoundSchema(msgspec.Struct, array_like=True):
     columns: tuple[SchemaColumn, ...]
 
 
+class Mark(NamedTuple):
+    """Where a watermark stood after a drain: rows above it were stored by later drains."""
+
+    watermark: int
+    drain_id: int
+
+
 class LineageState(msgspec.Struct, omit_defaults=True):
     """What is remembered of one source table of a device."""
 
     watermarks: dict[str, int] = {}
     floors: dict[str, int] = {}
     schemas: dict[str, BoundSchema] = {}
+    marks: dict[str, list[Mark]] = {}
+
+    def stored_after(self, epoch: str, commit_seq: int) -> int:
+        """The last drain of those that surely stored no row of an epoch from a number on."""
+        marks = self.marks.get(epoch, ())
+        return max((mark.drain_id for mark in marks if mark.watermark < commit_seq), default=0)
+
+    def mark(self, drain_id: int, before: LineageState) -> None:
+        """Note where a drain has left the watermarks."""
+        for epoch, watermark in self.watermarks.items():
+            if epoch not in before.watermarks:
+                self.marks[epoch] = [Mark(-1, drain_id - 1)]
+            if before.watermarks.get(epoch) != watermark:
+                marks = [*self.marks.get(epoch, ()), Mark(watermark, drain_id)]
+                self.marks[epoch] = _thinned(marks)
+        for epoch in list(self.marks)[:-EPOCHS_WELL_MARKED]:
+            first, *others = self.marks[epoch]
+            self.marks[epoch] = [first, *others[-1:]]
 
 
 class DeviceState(msgspec.Struct, omit_defaults=True):
@@ -52,9 +88,22 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
         """The epoch's place in the order of first accepted arrivals; an unseen one comes last."""
         return self.epochs.get(epoch, len(self.epochs))
 
+    def mark(self, drain_id: int, before: DeviceState) -> None:
+        """Note where a drain has left the watermarks of every lineage."""
+        for table, lineage in self.lineages.items():
+            lineage.mark(drain_id, before.lineages.get(table, LineageState()))
+
     def copy(self) -> DeviceState:
         """An independent copy, so that a decision can be thrown away."""
         return decode_state(encode_state(self))
+
+
+def _thinned(marks: Sequence[Mark]) -> list[Mark]:
+    """The first mark, the newest ones, and between them ever fewer the older they are."""
+    if len(marks) <= MOST_MARKS:
+        return list(marks)
+    half = len(marks) // 2
+    return [marks[0], *marks[2:half:2], *marks[half:]]
 
 
 _decoder = msgspec.json.Decoder(DeviceState)

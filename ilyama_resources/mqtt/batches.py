@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """When a batch is due: at an age, at a size, or at a number of messages."""
+    """When a batch is due: at an age or at a size; and how much it may hold at most.
+
+    A batch that is large enough does not wait for its age, so that under load the disk is
+    never idle; one that is due takes more messages while the disk is busy, up to the most.
+    """
 
     wait_s: float
+    enough_bytes: int
     max_bytes: int
     max_messages: int
 
@@ -47,8 +52,10 @@ class Batch:
         return self.bytes >= limits.max_bytes or len(self.messages) >= limits.max_messages
 
     def due_in(self, limits: BatchLimits, now: float) -> float:
-        """Seconds until it must be written; 0 when it is due."""
-        return 0.0 if self.is_full(limits) else max(0.0, self.started_at + limits.wait_s - now)
+        """Seconds until it should be written; 0 when it is due."""
+        if self.bytes >= limits.enough_bytes or self.is_full(limits):
+            return 0.0
+        return max(0.0, self.started_at + limits.wait_s - now)
 
 
 def one_day_each(messages: Sequence[Message]) -> Iterator[list[Message]]:

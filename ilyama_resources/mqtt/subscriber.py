@@ -21,6 +21,7 @@ from ilyama_resources.segment_ids import RisingIds
 from ilyama_resources.settings import Settings
 
 RECEIVE_MAXIMUM: Final = 4000
+ENOUGH_BYTES: Final = 2 * 2**20
 """How many messages the broker sends before it wants some of them acknowledged."""
 
 _SHARED: Final = "$share/ilyama/"
@@ -81,6 +82,7 @@ class MqttSubscriber:
     def _limits(self) -> BatchLimits:
         return BatchLimits(
             wait_s=self._settings.landing_wait_ms / 1000,
+            enough_bytes=min(ENOUGH_BYTES, self._settings.segment_max_bytes),
             max_bytes=self._settings.segment_max_bytes,
             # Half of what may be unacknowledged is written while the other half comes in.
             max_messages=RECEIVE_MAXIMUM // 2,

@@ -67,7 +67,7 @@ def test_a_need_names_the_keys_and_the_bytes_of_its_batch() -> None:
     asked = decided([payload], engine(_state()))
 
     hashes = [pk_hash({"id": 1}), pk_hash({"id": 2})]
-    assert asked.needs == [BatchNeed(sha256(payload).hexdigest(), TABLE, B, hashes, [10, 20])]
+    assert asked.needs == [BatchNeed(sha256(payload).hexdigest(), TABLE, B, hashes, [10, 20], 0)]
 
 
 def test_the_batches_after_one_that_asks_are_only_asked_for() -> None:

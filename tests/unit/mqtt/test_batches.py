@@ -7,7 +7,7 @@ from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import MICROSECONDS_PER_DAY, day_of
 from ilyama_resources.mqtt.batches import Batch, BatchLimits, one_day_each
 
-LIMITS = BatchLimits(wait_s=0.2, max_bytes=1000, max_messages=10)
+LIMITS = BatchLimits(wait_s=0.2, enough_bytes=600, max_bytes=1000, max_messages=10)
 NO_CONNECTION = cast(Any, None)
 
 
@@ -30,7 +30,8 @@ def batch_of(messages: int, *, size: int) -> Batch:
         pytest.param(1, 10, 100.2, 0.0, id="old-enough"),
         pytest.param(1, 10, 160.0, 0.0, id="overdue"),
         pytest.param(2, 500, 100.0, 0.0, id="as-large-as-allowed"),
-        pytest.param(2, 499, 100.0, 0.2, id="not-quite-as-large"),
+        pytest.param(2, 300, 100.0, 0.0, id="large-enough"),
+        pytest.param(2, 299, 100.0, 0.2, id="not-quite-as-large"),
         pytest.param(10, 1, 100.0, 0.0, id="as-many-as-allowed"),
         pytest.param(9, 1, 100.0, 0.2, id="not-quite-as-many"),
     ],
