@@ -1,0 +1,102 @@
+"""What benchmarks work with: real servers, each started when one first asks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from uuid import uuid4
+
+from ilyama_assets.drains.protocol import DrainReport, Intake
+from ilyama_protocol.intake.outcomes import Message
+from ilyama_resources.embedded.broker_server import EmbeddedBroker
+from ilyama_resources.embedded.ports import free_port
+from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
+from ilyama_resources.embedded.spark_server import EmbeddedSpark
+from ilyama_resources.landing import register
+from ilyama_resources.segment_files import SegmentIds, portions
+from ilyama_resources.settings import PREFIX, Settings
+from tests.oracle import Event
+from tests.platform import Platform, fresh_platform
+
+MILLION: int = 1_000_000
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured."""
+
+    replayed_batches: int = 8
+    decoded_batches: int = 8
+    decoded_rows: int = 4096
+    pure_rounds: int = 9
+    drain_rounds: int = 7
+
+
+@dataclass
+class Workbench:
+    """A home, the servers in it, and how much is measured."""
+
+    home: Path
+    scale: Scale = field(default_factory=Scale)
+    _borrowed: ExitStack = field(default_factory=ExitStack)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of the servers."""
+        return Settings(home=self.home / "servers", broker_port=free_port())
+
+    @cached_property
+    def postgres_url(self) -> str:
+        """The embedded Postgres."""
+        return self._borrowed.enter_context(EmbeddedPostgres(self.settings).in_use())
+
+    @cached_property
+    def spark_remote(self) -> str:
+        """The embedded Spark Connect server, on all cores."""
+        return self._borrowed.enter_context(EmbeddedSpark(self.settings).in_use())
+
+    @cached_property
+    def broker_url(self) -> str:
+        """The embedded broker."""
+        return self._borrowed.enter_context(EmbeddedBroker(self.settings).in_use())
+
+    @contextmanager
+    def platform(self, *, spark_remote: str | None = None) -> Iterator[Platform]:
+        """A platform with nothing in it, on the shared servers."""
+        home = self.home / f"platform-{uuid4().hex[:8]}"
+        remote = spark_remote or self.spark_remote
+        with fresh_platform(home, postgres_url=self.postgres_url, spark_remote=remote) as made:
+            yield made
+
+    def close(self) -> None:
+        """Stop what was started."""
+        self._borrowed.close()
+
+
+def forget_settings_of_the_developer() -> None:
+    """Measure the defaults, whatever the shell or a `.env` file say."""
+    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+        del os.environ[name]
+    Settings.model_config["env_file"] = None
+
+
+def land(intake: Intake, events: Sequence[Event]) -> None:
+    """Land messages as segments of the usual size."""
+    ids = SegmentIds.fresh()
+    messages = [Message("", 0, e.topic, e.payload, e.received_at_us) for e in events]
+    limit = intake.settings.segment_max_bytes
+    for number, portion in enumerate(portions(messages, max_bytes=limit)):
+        register(intake.gateway, [intake.landing.write(ids[number], portion)])
+
+
+def drain_all(intake: Intake) -> list[DrainReport]:
+    """Drain everything that waits, as a run does."""
+    reports = []
+    with intake.alone():
+        while (report := intake.drain()) is not None:
+            reports.append(report)
+    return reports
