@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +50,27 @@ def assert_platform_is_right(
     assert_equals_oracle(served, {"current_value": expected.served_current_values()})
 
 
+def assert_news_are_right(platform: Platform, events: Sequence[Event], *, since: Event) -> None:
+    """Fail when what one device said since a message is not stored as the oracle says.
+
+    Of what came before, `events` need only have what matters: schemas, and rows that come again.
+    """
+    device, moment = device_of(since), since.received_at_us
+    oracle = told_by_oracle(event for event in events if device_of(event) == device)
+    expected = oracle.tables() | {"served": oracle.served_current_values()}
+    stored = {table: _stored(platform, table, {device}, since=moment) for table in DRAINED}
+    stored["served"] = served_values(platform.gateway, {device})
+    assert_equals_oracle(_news(stored, moment), _news(expected, moment))
+
+
+def _news(tables: Mapping[str, list[Row]], since: int) -> dict[str, list[Row]]:
+    return {table: [row for row in rows if _moment(row) >= since] for table, rows in tables.items()}
+
+
+def _moment(row: Row) -> int:
+    return int(row["ts"] if "ts" in row else row["received_at"])
+
+
 def device_of(event: Event) -> str:
     """The id under which the platform registers the sender of a message by itself."""
     return event.topic.removesuffix("/sync/rows/batch")
@@ -62,8 +83,13 @@ def served_values(gateway: Gateway, devices: Collection[str]) -> list[Row]:
     return [record._asdict() | {"ts": micros(record.ts)} for record in records]
 
 
-def _stored(platform: Platform, table: str, devices: Collection[str]) -> list[Row]:
-    location = platform.settings.warehouse / table
-    rows = pa.table(DeltaTable(location).to_pyarrow_table())
-    owner = "owner_id" if "owner_id" in rows.column_names else "device_id"
-    return plain_rows(rows.filter(pc.is_in(rows[owner], pa.array(devices, pa.string()))))
+def _stored(
+    platform: Platform, table: str, devices: Collection[str], *, since: int = 0
+) -> list[Row]:
+    stored = DeltaTable(platform.settings.warehouse / table).to_pyarrow_dataset()
+    names = stored.schema.names
+    owner = "owner_id" if "owner_id" in names else "device_id"
+    wanted = pc.field(owner).isin(list(devices))
+    for moment in {"ts", "received_at"} & {*names}:
+        wanted &= pc.field(moment) >= pa.scalar(since, pa.timestamp("us", tz="UTC"))
+    return plain_rows(pa.table(stored.to_table(filter=wanted)))

@@ -17,7 +17,7 @@ from ilyama_resources.embedded.ports import free_port
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
 from ilyama_resources.landing import register
-from ilyama_resources.segment_files import SegmentIds, portions
+from ilyama_resources.segment_files import Segment, SegmentIds, portions
 from ilyama_resources.settings import PREFIX, Settings
 from tests.oracle import Event
 from tests.platform import Platform, fresh_platform
@@ -34,6 +34,15 @@ class Scale:
     decoded_rows: int = 4096
     pure_rounds: int = 9
     drain_rounds: int = 7
+    short_history_rows: int = MILLION // 5
+    long_history_rows: int = 8 * MILLION
+    long_drain_rounds: int = 5
+    query_rounds: int = 7
+    process_rounds: int = 5
+    landed_messages: int = 4000
+    landing_rounds: int = 5
+    peer_batches: int = 256
+    peer_rounds: int = 5
 
 
 @dataclass
@@ -86,11 +95,15 @@ def forget_settings_of_the_developer() -> None:
 
 def land(intake: Intake, events: Sequence[Event]) -> None:
     """Land messages as segments of the usual size."""
+    register(intake.gateway, written_segments(intake, events))
+
+
+def written_segments(intake: Intake, events: Sequence[Event]) -> list[Segment]:
+    """Write messages as segments of the usual size; nobody knows of them yet."""
     ids = SegmentIds.fresh()
     messages = [Message("", 0, e.topic, e.payload, e.received_at_us) for e in events]
-    limit = intake.settings.segment_max_bytes
-    for number, portion in enumerate(portions(messages, max_bytes=limit)):
-        register(intake.gateway, [intake.landing.write(ids[number], portion)])
+    cut = portions(messages, max_bytes=intake.settings.segment_max_bytes)
+    return [intake.landing.write(ids[number], portion) for number, portion in enumerate(cut)]
 
 
 def drain_all(intake: Intake) -> list[DrainReport]:
