@@ -30,7 +30,7 @@ class Target(NamedTuple):
     def __str__(self) -> str:
         """The target as the table shows it."""
         told = f"{'≥' if self.at_least else '≤'} {self.limit:g}"
-        return told if self.reach is None else f"{told} (reach {self.reach:g})"
+        return told if self.reach is None else f"{told}, reach {self.reach:g}"
 
 
 class Figure(NamedTuple):

@@ -27,7 +27,8 @@ def draw_ratios(results: Sequence[Result], path: Path) -> None:
     axes.set_yticks(range(len(results)), [_label(result) for result in results], fontsize=8.5)
     axes.invert_yaxis()
     _label_factors(axes)
-    axes.set_title("Against the target: better to the right, worse to the left", fontsize=10)
+    title = "Against the target: better to the right, worse to the left; blue is what to reach for"
+    axes.set_title(title, fontsize=10)
     plot.savefig(path, dpi=130)
 
 

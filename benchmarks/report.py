@@ -14,6 +14,8 @@ import msgspec
 import psutil
 
 from benchmarks.catalog import Benchmark
+from benchmarks.growth import Growth
+from benchmarks.growth_picture import draw_growth
 from benchmarks.measuring import Figure, Measured
 from benchmarks.picture import draw_ratios
 
@@ -21,6 +23,8 @@ JSON_FILE = "latest.json"
 DETAILS_FILE = "latest-details.json"
 MARKDOWN_FILE = "latest.md"
 PICTURE_FILE = "latest.png"
+GROWTH_FILE = "growth.json"
+GROWTH_PICTURE_FILE = "growth.png"
 
 
 class Ratio(msgspec.Struct, frozen=True):
@@ -63,24 +67,35 @@ class Report:
 
     results: list[Result] = field(default_factory=list)
     stack: list[Figure] = field(default_factory=list)
+    growth: Growth | None = None
     surroundings: str = field(default_factory=lambda: surroundings())
 
     def write(self, directory: Path) -> None:
         """Leave the results in a directory."""
         directory.mkdir(parents=True, exist_ok=True)
+        if self.growth is not None:
+            (directory / GROWTH_FILE).write_bytes(_json(self.growth._asdict()))
+            draw_growth(self.growth, directory / GROWTH_PICTURE_FILE)
+        if not self.results and not self.stack:
+            return
         ratios = [result.ratio for result in self.results]
         (directory / JSON_FILE).write_bytes(_json(ratios))
         (directory / DETAILS_FILE).write_bytes(_json(self._details()))
-        (directory / MARKDOWN_FILE).write_text(self.markdown(), encoding="utf-8")
+        has_growth = (directory / GROWTH_PICTURE_FILE).exists()
+        markdown = self.markdown(has_growth=has_growth)
+        (directory / MARKDOWN_FILE).write_text(markdown, encoding="utf-8")
         draw_ratios(self.results, directory / PICTURE_FILE)
 
-    def markdown(self) -> str:
+    def markdown(self, *, has_growth: bool = False) -> str:
         """The table, and what was seen beside it."""
         lines = ["# Benchmarks", "", self.surroundings, ""]
         if self.results:
             lines += [*_ratio_table(self.results), "", f"![The ratios]({PICTURE_FILE})", ""]
         if self.stack:
             lines += ["## The running stack", "", *_figure_table(self.stack), ""]
+        if has_growth:
+            lines += ["## Growth", "", "Measured by `make bench-full`.", ""]
+            lines += [f"![Growth of costs]({GROWTH_PICTURE_FILE})", ""]
         beside = [
             Figure(f"{result.benchmark.id}: {figure.name}", figure.value, figure.unit)
             for result in self.results
@@ -156,9 +171,14 @@ def _ratio_table(results: Sequence[Result]) -> list[str]:
     return lines
 
 
+def figure_lines(figures: Sequence[Figure]) -> list[str]:
+    """Figures in lines, for the terminal."""
+    return [f"     {name}: {figure_text(value)} {unit}".rstrip() for name, value, unit in figures]
+
+
 def _figure_table(figures: Sequence[Figure]) -> list[str]:
-    rows = [f"| {f.name} | {figure_text(f.value)} {f.unit} |".replace("  |", " |") for f in figures]
-    return ["| what | figure |", "|---|---|", *rows]
+    cells = ((f.name, f"{figure_text(f.value)} {f.unit}".strip()) for f in figures)
+    return ["| what | figure |", "|---|---|", *(f"| {name} | {told} |" for name, told in cells)]
 
 
 def _json(document: object) -> bytes:

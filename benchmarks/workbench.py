@@ -43,6 +43,8 @@ class Scale:
     landing_rounds: int = 5
     peer_batches: int = 256
     peer_rounds: int = 5
+    stack_seconds: int = 40
+    stack_bulk_messages: int = 300
 
 
 @dataclass
