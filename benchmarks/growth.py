@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import statistics
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from benchmarks.correctness import assert_platform_is_right
@@ -15,7 +12,6 @@ from benchmarks.measuring import timed
 from benchmarks.workbench import MILLION, Workbench, drain_all, land
 from benchmarks.workloads import ROWS, Fleet
 from ilyama_assets.drains.protocol import Intake
-from tests.platform import Platform
 
 HISTORIES = (MILLION // 5, 2 * MILLION, 8 * MILLION, 32 * MILLION)
 FLEETS = (10, 1_000, 20_000)
@@ -67,7 +63,7 @@ def measure(bench: Workbench) -> Growth:
 
 def _after(bench: Workbench, rows: int) -> HistoryPoint:
     fleet = Fleet(11)
-    with _emptied(bench) as (platform, intake):
+    with bench.platform() as platform, platform.intake() as intake:
         before = lengthen(intake, fleet, rows=rows)
         assert_next_batch_is_right(platform, intake, fleet, before=before)
         one, again = one_new_batch(intake, fleet), repeated_batch(intake, fleet)
@@ -88,7 +84,7 @@ def _with_devices(bench: Workbench, devices: int) -> FleetPoint:
     batches = max(BATCHES, devices)
     rows = _DEVICE_ROWS // batches
     fleet = Fleet(11, devices=devices)
-    with _emptied(bench) as (platform, intake):
+    with bench.platform() as platform, platform.intake() as intake:
         events = fleet.batches(batches, rows=rows)
         land(intake, events)
         first = timed(lambda: drain_all(intake))
@@ -98,14 +94,3 @@ def _with_devices(bench: Workbench, devices: int) -> FleetPoint:
             land(intake, fleet.batches(batches, rows=rows))
             later.append(timed(lambda: drain_all(intake)))
     return FleetPoint(devices, batches * rows, first, statistics.median(later))
-
-
-@contextmanager
-def _emptied(bench: Workbench) -> Iterator[tuple[Platform, Intake]]:
-    """A platform whose files go when it is done: there are gigabytes of them."""
-    with bench.platform() as platform:
-        try:
-            with platform.intake() as intake:
-                yield platform, intake
-        finally:
-            shutil.rmtree(platform.settings.home)

@@ -14,7 +14,9 @@ from benchmarks.measuring import Figure, Measured, Work, interleaved, timed
 from benchmarks.peer_comparison import assert_same_output
 from benchmarks.workbench import Workbench, drain_all, land, written_segments
 from benchmarks.workloads import ROWS, Fleet
+from ilyama_assets.drains.protocol import Intake
 from tests.oracle import Event
+from tests.platform import Platform
 
 SAMPLED = 1
 
@@ -41,26 +43,21 @@ class _Race:
     def __init__(self, bench: Workbench, stack: ExitStack, events: Sequence[Event]) -> None:
         self._bench = bench
         self._events = events
-        self._stack = stack
-        self._home = bench.home / "peer"
-        self._segments = self._landed()
-        self._peer = DuckDbPeer(self._bench.postgres_url)
+        self._warehouse = bench.home / "peer"
+        self._segments = _segments(stack.enter_context(bench.platform()), events)
+        self._peer = DuckDbPeer(bench.postgres_url)
+        self._round = stack.enter_context(ExitStack())
 
     def platform(self, _: int) -> Work:
         """The platform with nothing in it but what has landed."""
-        self._stack.close()
-        platform = self._stack.enter_context(self._bench.platform())
-        self._stack.callback(shutil.rmtree, platform.settings.home)
-        intake = self._stack.enter_context(platform.intake())
-        land(intake, self._events)
+        intake = self._fresh()[1]
         return lambda: drain_all(intake)
 
     def peer(self, _: int) -> Work:
         """The other program with an empty warehouse."""
-        warehouse = self._home / "warehouse"
-        shutil.rmtree(warehouse, ignore_errors=True)
+        shutil.rmtree(self._warehouse, ignore_errors=True)
         self._peer.forget()
-        return lambda: self._peer.run(self._segments, warehouse)
+        return lambda: self._peer.run(self._segments, self._warehouse)
 
     def prove(self, fleet: Fleet) -> float:
         """Compare both with one another, and the platform with the oracle.
@@ -68,18 +65,24 @@ class _Race:
         Returns the seconds that the Delta form of current values takes to derive.
         """
         self.peer(0)()
-        platform = self._stack.enter_context(self._bench.platform())
-        self._stack.callback(shutil.rmtree, platform.settings.home)
-        intake = self._stack.enter_context(platform.intake())
-        land(intake, self._events)
+        platform, intake = self._fresh()
         drain_all(intake)
         sampled = {fleet.device_id(number) for number in range(SAMPLED)}
         assert_platform_is_right(platform, self._events, devices=sampled)
-        assert_same_output(platform, self._home / "warehouse", self._peer)
+        assert_same_output(platform, self._warehouse, self._peer)
         return timed(lambda: derive(intake))
 
-    def _landed(self) -> list[Path]:
-        """The segments that the other program reads: the like of the platform's own."""
-        with self._bench.platform() as platform, platform.intake() as intake:
-            segments = written_segments(intake, self._events)
-            return [intake.landing.path(segment.segment_id, segment.day) for segment in segments]
+    def _fresh(self) -> tuple[Platform, Intake]:
+        """A platform in place of the last round's."""
+        self._round.close()
+        platform = self._round.enter_context(self._bench.platform())
+        intake = self._round.enter_context(platform.intake())
+        land(intake, self._events)
+        return platform, intake
+
+
+def _segments(platform: Platform, events: Sequence[Event]) -> list[Path]:
+    """The segments that the other program reads: the like of the platform's own."""
+    with platform.intake() as intake:
+        segments = written_segments(intake, events)
+        return [intake.landing.path(segment.segment_id, segment.day) for segment in segments]

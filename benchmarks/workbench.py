@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -39,7 +40,7 @@ class Scale:
     long_drain_rounds: int = 5
     query_rounds: int = 7
     process_rounds: int = 5
-    landed_messages: int = 4000
+    landed_messages: int = 8000
     landing_rounds: int = 5
     peer_batches: int = 256
     peer_rounds: int = 5
@@ -77,11 +78,14 @@ class Workbench:
 
     @contextmanager
     def platform(self, *, spark_remote: str | None = None) -> Iterator[Platform]:
-        """A platform with nothing in it, on the shared servers."""
+        """A platform with nothing in it, on the shared servers; its files go when it is done."""
         home = self.home / f"platform-{uuid4().hex[:8]}"
         remote = spark_remote or self.spark_remote
-        with fresh_platform(home, postgres_url=self.postgres_url, spark_remote=remote) as made:
-            yield made
+        try:
+            with fresh_platform(home, postgres_url=self.postgres_url, spark_remote=remote) as made:
+                yield made
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
 
     def close(self) -> None:
         """Stop what was started."""
