@@ -70,7 +70,7 @@ def _summed(home: Path, script: str, *words: str) -> None:
 def _python(home: Path, script: str, *words: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", script, *words],
-        env=os.environ | python_path() | {"JAVA_HOME": str(find_java().parent.parent)},
+        env=_environment(),
         cwd=home,
         capture_output=True,
         text=True,
@@ -79,3 +79,9 @@ def _python(home: Path, script: str, *words: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def _environment() -> dict[str, str]:
+    """What a shell has: this process has met Spark, and its variables would tell the next."""
+    own = {n: v for n, v in os.environ.items() if not n.startswith(("SPARK_", "PYSPARK_"))}
+    return own | python_path() | {"JAVA_HOME": str(find_java().parent.parent)}
