@@ -28,7 +28,7 @@ from ilyama_assets.drains.datapoint_ids import datapoint_ids
 from ilyama_assets.drains.orders import DeviceDone
 from ilyama_assets.drains.protocol import DrainReport, Intake
 from ilyama_assets.drains.sealing import Seal
-from ilyama_assets.tables import TABLES
+from ilyama_assets.tables import ROW_CHANGES, TABLES
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.intake.state import decode_state, encode_state
 from ilyama_resources.data_files import DataFile, by_table, write_data_file
@@ -51,6 +51,8 @@ def lengthen(intake: Intake, fleet: Fleet, *, rows: int, batches: int = 50) -> l
     last = fleet.batches(batches)
     land(intake, last)
     drain_all(intake)
+    stored = sum(file.rows for file in intake.warehouse.files(ROW_CHANGES.name))
+    assert stored == drains * batches * ROWS
     return [*first, *last]
 
 
@@ -136,7 +138,7 @@ def _moved(rows: pa.Table, move: _Move) -> pa.Table:
             moved = _with(moved, name, change(rows[name].combine_chunks()))
     if "datapoint_id" in rows.column_names:
         ids = rows["datapoint_id"].combine_chunks()
-        moved = _with(moved, "datapoint_id", _moved_ids(ids, moved["ts"].combine_chunks()))
+        moved = _with(moved, "datapoint_id", moved_ids(ids, moved["ts"].combine_chunks()))
     return moved
 
 
@@ -154,8 +156,8 @@ def _renamed(texts: pa.DictionaryArray, rename: Callable[[str], str]) -> pa.Dict
     return pa.DictionaryArray.from_arrays(texts.indices, pa.array(names, pa.string()))
 
 
-def _moved_ids(ids: pa.StringArray, ts: pa.Array) -> pa.StringArray:
-    """An id tells its time in its first half and its series in the second, which stays."""
+def moved_ids(ids: pa.StringArray, ts: pa.Array) -> pa.StringArray:
+    """The ids of the same series at other times: the second half of an id, its series, stays."""
     micros = ts.cast(pa.int64()).to_numpy()
     moved = _characters(datapoint_ids(micros, np.zeros(len(micros), np.uint64))).copy()
     moved[:, _TIME_HALF:] = _characters(ids)[:, _TIME_HALF:]

@@ -88,8 +88,10 @@ class Workbench:
             shutil.rmtree(home, ignore_errors=True)
 
     def close(self) -> None:
-        """Stop what was started."""
+        """Stop what was started; who asks again starts it anew."""
         self._borrowed.close()
+        for name in ("postgres_url", "spark_remote", "broker_url"):
+            self.__dict__.pop(name, None)
 
 
 def forget_settings_of_the_developer() -> None:
