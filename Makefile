@@ -9,7 +9,7 @@ TEST_WORKERS ?= 2
 CODE := $(wildcard ilyama_protocol ilyama_resources ilyama_assets sensors ilyama_service deploy tests benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-tests test test-unit test-spark test-stack test-browser faults lint format lock clean
+.PHONY: help run setup setup-tests test test-unit test-spark test-stack test-browser faults bench bench-full lint format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,12 @@ test-browser: setup-tests ## Run the tests of the user interface
 
 faults: setup ## Kill processes of a running stack under load, 50 times each way; FAULT_SEED chooses
 	FAULT_KILLS=$${FAULT_KILLS:-50} $(VENV)/pytest tests/faults
+
+bench: setup ## Measure the platform against what one would pick instead: ten minutes, one table
+	$(VENV)/python -m benchmarks
+
+bench-full: setup ## The same with 32 million rows of history, and plots of how costs grow
+	$(VENV)/python -m benchmarks --full
 
 lint: setup ## Check style, types and import directions
 	$(VENV)/ruff check $(CODE)

@@ -1,0 +1,100 @@
+"""Ratio 10: the current values of the whole fleet, against recomputing them.
+
+Both sides are DuckDB over the files of Delta tables, as an analyst would ask: one reads the Delta
+form of `current_value`, the other takes the newest of all datapoints.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from benchmarks.correctness import assert_news_are_right
+from benchmarks.history import lengthen
+from benchmarks.measuring import Figure, Measured, always, interleaved
+from benchmarks.workbench import MILLION, Workbench
+from benchmarks.workloads import COLUMNS, ROWS, Fleet
+from ilyama_assets.derived import DerivedTable
+from ilyama_assets.drains.protocol import Intake
+from ilyama_assets.tables import CURRENT_VALUE
+from ilyama_assets.transforms.current_values import IDENTITY, datapoints_of_drains, newest_per_key
+from tests.oracle import Event
+from tests.platform import Platform
+
+DATAPOINTS = int(6.4 * MILLION)
+BATCHES = 52
+"""Five drains of so many batches have 6.4 million datapoints."""
+
+_SELECTED = "owner_id, key, instance, kind, value_double, value_text, ts"
+_RECOMPUTED = """
+SELECT owner_id, key, instance, 'metric' AS kind, arg_max_null(value, ts) AS value_double,
+       NULL::VARCHAR AS value_text, max(ts) AS ts
+FROM read_parquet($metrics) WHERE NOT late GROUP BY owner_id, key, instance
+UNION ALL
+SELECT owner_id, key, instance, 'state', NULL, arg_max_null(value, ts), max(ts)
+FROM read_parquet($states) WHERE NOT late GROUP BY owner_id, key, instance
+"""
+
+
+def measure(bench: Workbench) -> Measured:
+    """Read the table, and recompute it, by turns."""
+    with bench.platform() as platform, platform.intake() as intake:
+        events = lengthen(intake, Fleet(10), rows=DATAPOINTS // len(COLUMNS), batches=BATCHES)
+        derive(intake)
+        warehouse, connection = platform.settings.warehouse, duckdb.connect()
+        _assert_right(platform, connection, events)
+        measured = interleaved(
+            always(lambda: _as_stored(connection, warehouse)),
+            always(lambda: _recomputed(connection, warehouse)),
+            rounds=bench.scale.query_rounds,
+        )
+        values = _as_stored(connection, warehouse).num_rows
+    return measured.with_figures(
+        Figure("current values", values, ""),
+        Figure("datapoints", len(COLUMNS) * ROWS * BATCHES * 5, ""),
+    )
+
+
+def derive(intake: Intake) -> None:
+    """Bring the Delta form of current values up to the newest drain, as its asset does."""
+    session, warehouse = intake.session(), intake.warehouse
+    table = DerivedTable(CURRENT_VALUE, intake.gateway, warehouse, session)
+    with table.next_run() as run:
+        points = datapoints_of_drains(session, warehouse, run)
+        newest = newest_per_key(points, stale_after_h=intake.settings.stale_after_h)
+        table.merge(newest, run, on=IDENTITY, newer="ts")
+
+
+def _as_stored(connection: duckdb.DuckDBPyConnection, warehouse: Path) -> pa.Table:
+    query = f"SELECT {_SELECTED} FROM read_parquet($files)"
+    files = _files(warehouse, CURRENT_VALUE.name)
+    return connection.sql(query, params={"files": files}).to_arrow_table()
+
+
+def _recomputed(connection: duckdb.DuckDBPyConnection, warehouse: Path) -> pa.Table:
+    files = {
+        "metrics": _files(warehouse, "metric_datapoint"),
+        "states": _files(warehouse, "state_datapoint"),
+    }
+    return connection.sql(_RECOMPUTED, params=files).to_arrow_table()
+
+
+def _files(warehouse: Path, table: str) -> list[str]:
+    return DeltaTable(warehouse / table).file_uris()
+
+
+def _assert_right(
+    platform: Platform, connection: duckdb.DuckDBPyConnection, events: list[Event]
+) -> None:
+    """The newest drain is the oracle's, and both sides say the same of all."""
+    newest = events[-1]
+    assert_news_are_right(platform, events, since=newest)
+    order = [(name, "ascending") for name in IDENTITY if name in _SELECTED.split(", ")]
+    warehouse = platform.settings.warehouse
+    stored = _as_stored(connection, warehouse).sort_by(order)
+    recomputed = _recomputed(connection, warehouse).sort_by(order)
+    assert stored.num_rows > 0
+    assert stored.equals(recomputed.cast(stored.schema))

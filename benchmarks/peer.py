@@ -1,0 +1,88 @@
+"""Ratio 9: a million rows through the platform, against DuckDB and delta-rs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.correctness import assert_platform_is_right
+from benchmarks.current_values import derive
+from benchmarks.duckdb_peer import DuckDbPeer
+from benchmarks.measuring import Figure, Measured, Work, interleaved, timed
+from benchmarks.peer_comparison import assert_same_output
+from benchmarks.workbench import Workbench, drain_all, land, written_segments
+from benchmarks.workloads import ROWS, Fleet
+from ilyama_assets.drains.protocol import Intake
+from tests.oracle import Event
+from tests.platform import Platform
+
+SAMPLED = 1
+
+
+def measure(bench: Workbench) -> Measured:
+    """Take the same messages into empty tables with both, by turns."""
+    fleet = Fleet(9)
+    events = fleet.batches(bench.scale.peer_batches)
+    with ExitStack() as stack:
+        race = _Race(bench, stack, events)
+        derived_s = race.prove(fleet)
+        measured = interleaved(race.platform, race.peer, rounds=bench.scale.peer_rounds)
+    rows = len(events) * ROWS
+    return measured.with_figures(
+        Figure("the platform", rows / measured.numerator_s, "rows/s"),
+        Figure("DuckDB and delta-rs", rows / measured.denominator_s, "rows/s"),
+        Figure("the Delta form of current values, derived afterwards by Spark", derived_s, "s"),
+    )
+
+
+class _Race:
+    """Both programs, each with what it needs for a round."""
+
+    def __init__(self, bench: Workbench, stack: ExitStack, events: Sequence[Event]) -> None:
+        self._bench = bench
+        self._events = events
+        self._warehouse = bench.home / "peer"
+        self._segments = _segments(stack.enter_context(bench.platform()), events)
+        self._peer = DuckDbPeer(bench.postgres_url)
+        self._round = stack.enter_context(ExitStack())
+
+    def platform(self, _: int) -> Work:
+        """The platform with nothing in it but what has landed."""
+        intake = self._fresh()[1]
+        return lambda: drain_all(intake)
+
+    def peer(self, _: int) -> Work:
+        """The other program with an empty warehouse."""
+        shutil.rmtree(self._warehouse, ignore_errors=True)
+        self._peer.forget()
+        return lambda: self._peer.run(self._segments, self._warehouse)
+
+    def prove(self, fleet: Fleet) -> float:
+        """Compare both with one another, and the platform with the oracle.
+
+        Returns the seconds that the Delta form of current values takes to derive.
+        """
+        self.peer(0)()
+        platform, intake = self._fresh()
+        drain_all(intake)
+        sampled = {fleet.device_id(number) for number in range(SAMPLED)}
+        assert_platform_is_right(platform, self._events, devices=sampled)
+        assert_same_output(platform, self._warehouse, self._peer)
+        return timed(lambda: derive(intake))
+
+    def _fresh(self) -> tuple[Platform, Intake]:
+        """A platform in place of the last round's."""
+        self._round.close()
+        platform = self._round.enter_context(self._bench.platform())
+        intake = self._round.enter_context(platform.intake())
+        land(intake, self._events)
+        return platform, intake
+
+
+def _segments(platform: Platform, events: Sequence[Event]) -> list[Path]:
+    """The segments that the other program reads: the like of the platform's own."""
+    with platform.intake() as intake:
+        segments = written_segments(intake, events)
+        return [intake.landing.path(segment.segment_id, segment.day) for segment in segments]

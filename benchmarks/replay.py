@@ -1,0 +1,90 @@
+"""Ratio 3: what a byte-identical batch costs the engine, against its first ingestion."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from benchmarks.correctness import device_of, told_by_oracle
+from benchmarks.measuring import Figure, Measured, Preparation, Work, interleaved
+from benchmarks.workbench import Workbench
+from benchmarks.workloads import Fleet
+from ilyama_protocol.intake.engine import Device, IntakeEngine
+from ilyama_protocol.intake.history import History, KnownPayload
+from ilyama_protocol.intake.outcomes import Message
+from ilyama_protocol.intake.state import DeviceState
+from tests.oracle import Event
+
+
+def measure(bench: Workbench) -> Measured:
+    """Time the second arrival of batches against their first, in one drain."""
+    scale = bench.scale
+    events = Fleet(3, devices=1).batches(scale.replayed_batches, rows=scale.decoded_rows)
+    _assert_right(events)
+    first, again = _first(events), _again(events)
+    measured = interleaved(again, first, rounds=scale.pure_rounds, clock=time.process_time)
+    later = interleaved(_later(events), first, rounds=3, clock=time.process_time)
+    return measured.with_figures(
+        Figure("in a later drain, both passes of the engine ÷ first ingestion", later.ratio, "")
+    )
+
+
+def _first(events: Sequence[Event]) -> Preparation:
+    def prepare(_: int) -> Work:
+        return lambda: _decided(_engine(events), events)
+
+    return prepare
+
+
+def _again(events: Sequence[Event]) -> Preparation:
+    def prepare(_: int) -> Work:
+        engine = _decided(_engine(events), events)
+        return lambda: _decided(engine, events)
+
+    return prepare
+
+
+def _later(events: Sequence[Event]) -> Preparation:
+    """The next drain: it first finds out what it must know, and is then told."""
+    before = _decided(_engine(events), events)
+    told = History.of(payloads=_known(before))
+
+    def both_passes() -> None:
+        asking = _decided(_engine(events, before.state.copy()), events)
+        assert len(asking.needs) == len(events)
+        _decided(_engine(events, before.state.copy(), told), events)
+
+    return lambda _: both_passes
+
+
+def _engine(
+    events: Sequence[Event], state: DeviceState | None = None, history: History | None = None
+) -> IntakeEngine:
+    return IntakeEngine(Device(device_of(events[0])), state or DeviceState(), history=history)
+
+
+def _decided(engine: IntakeEngine, events: Sequence[Event]) -> IntakeEngine:
+    for position, event in enumerate(events):
+        # Equal bytes at another address, as they come from the disk.
+        payload = bytes(memoryview(event.payload))
+        engine.decide(Message("segment", position, event.topic, payload, event.received_at_us))
+    return engine
+
+
+def _known(engine: IntakeEngine) -> list[KnownPayload]:
+    return [
+        KnownPayload(
+            line.arrival.payload_sha256,
+            line.source_table or "",
+            line.batch_id or "",
+            line.rows_received,
+        )
+        for line in engine.outcomes.ledger
+    ]
+
+
+def _assert_right(events: Sequence[Event]) -> None:
+    engine = _decided(_decided(_engine(events), events), events)
+    lines = told_by_oracle([*events, *events]).tables()["batch_ledger"]
+    found = [(line.outcome, line.rows_new, line.rows_duplicate) for line in engine.outcomes.ledger]
+    assert found == [(line["outcome"], line["rows_new"], line["rows_duplicate"]) for line in lines]

@@ -1,0 +1,123 @@
+"""What benchmarks work with: real servers, each started when one first asks for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from uuid import uuid4
+
+from ilyama_assets.drains.protocol import DrainReport, Intake
+from ilyama_protocol.intake.outcomes import Message
+from ilyama_resources.embedded.broker_server import EmbeddedBroker
+from ilyama_resources.embedded.ports import free_port
+from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
+from ilyama_resources.embedded.spark_server import EmbeddedSpark
+from ilyama_resources.landing import register
+from ilyama_resources.segment_files import Segment, SegmentIds, portions
+from ilyama_resources.settings import PREFIX, Settings
+from tests.oracle import Event
+from tests.platform import Platform, fresh_platform
+
+MILLION: int = 1_000_000
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured."""
+
+    replayed_batches: int = 8
+    decoded_batches: int = 8
+    decoded_rows: int = 4096
+    pure_rounds: int = 9
+    drain_rounds: int = 7
+    short_history_rows: int = MILLION // 5
+    long_history_rows: int = 8 * MILLION
+    long_drain_rounds: int = 5
+    query_rounds: int = 7
+    process_rounds: int = 5
+    landed_messages: int = 16_000
+    landing_rounds: int = 5
+    peer_batches: int = 256
+    peer_rounds: int = 5
+    stack_seconds: int = 40
+    stack_bulk_messages: int = 300
+
+
+@dataclass
+class Workbench:
+    """A home, the servers in it, and how much is measured."""
+
+    home: Path
+    scale: Scale = field(default_factory=Scale)
+    _borrowed: ExitStack = field(default_factory=ExitStack)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of the servers."""
+        return Settings(home=self.home / "servers", broker_port=free_port())
+
+    @cached_property
+    def postgres_url(self) -> str:
+        """The embedded Postgres."""
+        return self._borrowed.enter_context(EmbeddedPostgres(self.settings).in_use())
+
+    @cached_property
+    def spark_remote(self) -> str:
+        """The embedded Spark Connect server, on all cores."""
+        return self._borrowed.enter_context(EmbeddedSpark(self.settings).in_use())
+
+    @cached_property
+    def broker_url(self) -> str:
+        """The embedded broker."""
+        return self._borrowed.enter_context(EmbeddedBroker(self.settings).in_use())
+
+    @contextmanager
+    def platform(self, *, spark_remote: str | None = None) -> Iterator[Platform]:
+        """A platform with nothing in it, on the shared servers; its files go when it is done."""
+        home = self.home / f"platform-{uuid4().hex[:8]}"
+        remote = spark_remote or self.spark_remote
+        try:
+            with fresh_platform(home, postgres_url=self.postgres_url, spark_remote=remote) as made:
+                yield made
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+
+    def close(self) -> None:
+        """Stop what was started; who asks again starts it anew."""
+        self._borrowed.close()
+        for name in ("postgres_url", "spark_remote", "broker_url"):
+            self.__dict__.pop(name, None)
+
+
+def forget_settings_of_the_developer() -> None:
+    """Measure the defaults, whatever the shell or a `.env` file say."""
+    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+        del os.environ[name]
+    Settings.model_config["env_file"] = None
+
+
+def land(intake: Intake, events: Sequence[Event]) -> None:
+    """Land messages as segments of the usual size."""
+    register(intake.gateway, written_segments(intake, events))
+
+
+def written_segments(intake: Intake, events: Sequence[Event]) -> list[Segment]:
+    """Write messages as segments of the usual size; nobody knows of them yet."""
+    ids = SegmentIds.fresh()
+    messages = [Message("", 0, e.topic, e.payload, e.received_at_us) for e in events]
+    cut = portions(messages, max_bytes=intake.settings.segment_max_bytes)
+    return [intake.landing.write(ids[number], portion) for number, portion in enumerate(cut)]
+
+
+def drain_all(intake: Intake) -> list[DrainReport]:
+    """Drain everything that waits, as a run does."""
+    reports = []
+    with intake.alone():
+        while (report := intake.drain()) is not None:
+            reports.append(report)
+    return reports
