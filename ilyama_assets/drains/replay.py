@@ -6,6 +6,7 @@ A schema holds from the moment it was bound, as it did when the rows first came.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import groupby
@@ -185,7 +186,7 @@ def _rebuilt(
         indexes,
         {row["row_index"] for row in rows if row["late"]},
         keys,
-        keys.numbers(batch),
+        keys.numbers(batch.pk_text),
         datapoints_of(batch, indexes, affinities),
     )
 
@@ -202,11 +203,10 @@ def _batch(first: dict[str, Any], rows: Sequence[dict[str, Any]], size: int) -> 
         first_commit_seq=min(row["commit_seq"] for row in rows),
         last_commit_seq=max(row["commit_seq"] for row in rows),
         schema_columns=None,
-        commit_seq=[row["commit_seq"] if row else 0 for row in at],
+        commit_seq=array("q", [row["commit_seq"] if row else 0 for row in at]),
         op=[row["op"] if row else "" for row in at],
         pk_text=[row["pk"] if row else "{}" for row in at],
         row_text=[row["row"] if row else None for row in at],
-        pk=[decode(row["pk"]) if row else {} for row in at],
         contents=MixedContents(
             [decode(row["row"]) if row and row["row"] is not None else None for row in at]
         ),

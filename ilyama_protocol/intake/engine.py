@@ -26,7 +26,7 @@ from ilyama_protocol.intake.history import (
     KnownPayload,
     may_meet_stored_rows,
 )
-from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
+from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys, RowHashes
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
     Arrival,
@@ -208,7 +208,7 @@ class IntakeEngine:
         )
 
     def _take_rows(self, arrival: Arrival, batch: RowBatch) -> None:
-        numbers = self._keys.numbers(batch)
+        numbers = self._keys.numbers(batch.pk_text)
         hashes = self._keys.hashes_of(numbers)
         if not self._told and may_meet_stored_rows(self._before, batch):
             self.needs.append(self._need(arrival, batch, hashes))
@@ -222,10 +222,15 @@ class IntakeEngine:
         accepted = self._accepted(arrival, batch, decision, numbers=numbers, schema=schema)
         self._remember(accepted, decision, hashes=hashes, schema=schema)
 
-    def _need(self, arrival: Arrival, batch: RowBatch, hashes: list[str]) -> BatchNeed:
+    def _need(self, arrival: Arrival, batch: RowBatch, hashes: RowHashes) -> BatchNeed:
         """What to look up; with floors, knowing the very bytes would not be enough."""
-        payload = None if self._has_floors(batch.source_table) else arrival.payload_sha256
-        return BatchNeed(payload, batch.source_table, batch.journal_epoch, hashes, batch.commit_seq)
+        return BatchNeed(
+            None if self._has_floors(batch.source_table) else arrival.payload_sha256,
+            batch.source_table,
+            batch.journal_epoch,
+            [*hashes],
+            batch.commit_seq.tolist(),
+        )
 
     def _has_floors(self, source_table: str) -> bool:
         lineage = self.state.lineages.get(source_table)
@@ -258,7 +263,7 @@ class IntakeEngine:
         accepted: AcceptedRows,
         decision: RowsDecision,
         *,
-        hashes: list[str],
+        hashes: RowHashes,
         schema: BoundSchema | None,
     ) -> None:
         """Make the decision part of the state; from here on nothing can fail."""
@@ -268,8 +273,8 @@ class IntakeEngine:
             lineage.schemas.setdefault(batch.schema_hash, schema)
         if decision.new:
             rank = self.state.epochs.setdefault(batch.journal_epoch, len(self.state.epochs))
-            highest = max(map(batch.commit_seq.__getitem__, decision.new))
             watermark = lineage.watermarks.get(batch.journal_epoch, -1)
+            highest = _highest_commit_seq(batch, decision.new)
             lineage.watermarks[batch.journal_epoch] = max(watermark, highest)
             self._memory(batch.source_table).note(batch, hashes, decision.new, rank)
             self.outcomes.accepted.append(accepted)
@@ -325,6 +330,12 @@ class IntakeEngine:
                 **rows,
             )
         )
+
+
+def _highest_commit_seq(batch: RowBatch, rows: Sequence[int]) -> int:
+    if len(rows) == len(batch.op):
+        return batch.last_commit_seq
+    return max(map(batch.commit_seq.__getitem__, rows))
 
 
 def _below_floor(batch: RowBatch) -> Rejection:
