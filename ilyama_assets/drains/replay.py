@@ -39,12 +39,12 @@ from ilyama_assets.tables import (
 )
 from ilyama_protocol.contents import MixedContents
 from ilyama_protocol.intake.datapoints import affinities_of, datapoints_of
-from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE, newest_values
+from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
 from ilyama_protocol.intake.known_keys import KnownKeys
+from ilyama_protocol.intake.newest_points import NewestPoints
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
     Arrival,
-    CurrentValues,
     LedgerLine,
     Message,
     Origin,
@@ -254,7 +254,7 @@ def _current(
     """The newest values of the device, when something was missing."""
     if not any(table.num_rows for table in absent.values()):
         return []
-    newest: CurrentValues = {}
+    newest = NewestPoints(accepted[0].keys)
     for rows in accepted:
-        newest_values(newest, rows)
-    return list(encoded([projected([(device_id, newest)])]))
+        newest.advance(rows)
+    return list(encoded([projected([(device_id, newest.values())])]))

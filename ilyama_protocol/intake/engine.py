@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ilyama_protocol.intake.datapoints import (
     DatapointKind,
-    Points,
     affinities_of,
     datapoints_of,
 )
@@ -27,10 +26,10 @@ from ilyama_protocol.intake.history import (
     may_meet_stored_rows,
 )
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys, RowHashes
+from ilyama_protocol.intake.newest_points import NewestPoints
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
     Arrival,
-    CurrentValue,
     CurrentValues,
     LedgerLine,
     Message,
@@ -73,7 +72,6 @@ class IntakeEngine:
         self.outcomes = Outcomes()
         self.conflicts: Counter[Conflict] = Counter()
         self.conflicts_since: dict[Conflict, int] = {}
-        self.current: CurrentValues = {}
         self.keys: dict[str, DatapointKind] = {}
         self.needs: list[BatchNeed] = []
         self._device = device
@@ -85,6 +83,7 @@ class IntakeEngine:
         self._memories: dict[str, LineageMemory] = {}
         self._payloads: dict[str, KnownPayload] = dict(self._history.payloads)
         self._keys = KnownKeys(device.device_id or "")
+        self._newest = NewestPoints(self._keys)
         self._digests = Digests()
 
     def decide(self, message: Message) -> None:
@@ -106,6 +105,11 @@ class IntakeEngine:
         """Hand over what was decided since the last release."""
         released, self.outcomes = self.outcomes, Outcomes()
         return released
+
+    @property
+    def current(self) -> CurrentValues:
+        """The newest values among all that was decided."""
+        return self._newest.values()
 
     def _stage(self, arrival: Arrival, error: str) -> None:
         table, batch_id, rows = self._described(arrival)
@@ -279,7 +283,7 @@ class IntakeEngine:
             self._memory(batch.source_table).note(batch, hashes, decision.new, rank)
             self.outcomes.accepted.append(accepted)
             self.keys.update((p.key, p.kind) for p in accepted.points if p.key not in self.keys)
-            newest_values(self.current, accepted)
+            self._newest.advance(accepted)
         self.conflicts.update(decision.conflicts)
         for conflict in decision.conflicts:
             self.conflicts_since.setdefault(conflict, arrival.received_at)
@@ -347,42 +351,3 @@ def _below_floor(batch: RowBatch) -> Rejection:
         row_count=len(batch.op),
         batch_id=batch.batch_id,
     )
-
-
-def newest_values(current: CurrentValues, accepted: AcceptedRows) -> None:
-    """Bring current values up to accepted rows; what came late never becomes current."""
-    places: dict[int, dict[int, int]] = {}
-    for points in accepted.points:
-        if points.quarantine_reason is not None:
-            continue
-        # Most columns of a batch have the very same rows.
-        newest = places.get(id(points.rows))
-        if newest is None:
-            newest = places[id(points.rows)] = _newest_places(accepted, points.rows)
-        if newest:
-            _advance(current.setdefault(points.key, {}), accepted, points, newest)
-
-
-def _newest_places(accepted: AcceptedRows, rows: Sequence[int]) -> dict[int, int]:
-    """The place of each primary key's last row among the given ones, late ones left out."""
-    number_of = accepted.key_numbers.tolist().__getitem__
-    if not accepted.late:
-        return dict(zip(map(number_of, rows), range(len(rows)), strict=True))
-    return {number_of(row): i for i, row in enumerate(rows) if row not in accepted.late}
-
-
-def _advance(
-    current: dict[str, CurrentValue],
-    accepted: AcceptedRows,
-    points: Points,
-    newest: Mapping[int, int],
-) -> None:
-    instances, series = accepted.keys.instances, accepted.keys.series(points.key)
-    received_at, table = accepted.arrival.received_at, accepted.batch.source_table
-    for number, place in newest.items():
-        ts = received_at + points.rows[place]
-        standing = current.get(instances[number])
-        if standing is None or standing.ts < ts:
-            current[instances[number]] = CurrentValue(
-                points.kind, points.values[place], ts, series[number], table
-            )
