@@ -51,6 +51,7 @@ class KnownKeys:
         self.hashes: list[str] = []
         self.instances: list[str] = []
         self._owner = canonical_json(device_id)
+        self._spelled: list[str] = []
         self._numbers: dict[str, int] = {}
         self._series: dict[str, array[int]] = {}
 
@@ -68,10 +69,13 @@ class KnownKeys:
     def series(self, key: str) -> array[int]:
         """The 62 bits that stand for a datapoint key's series in its ids, by number."""
         known = self._series.setdefault(key, array("Q"))
+        if len(known) == len(self.instances):
+            return known
+        self._spelled += map(canonical_json, self.instances[len(self._spelled) :])
         head = f'["{OWNER_KIND}",{self._owner},{canonical_json(key)},'
         tail = f',"{PROVENANCE}","{SOURCE}"]'
-        for instance in self.instances[len(known) :]:
-            text = f"{head}{canonical_json(instance)}{tail}"
+        for instance in self._spelled[len(known) :]:
+            text = f"{head}{instance}{tail}"
             known.append(int.from_bytes(sha256(text.encode()).digest()[:8]) >> 2)
         return known
 
