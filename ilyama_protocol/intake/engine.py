@@ -281,7 +281,7 @@ class IntakeEngine:
             highest = _highest_commit_seq(batch, decision.new)
             lineage.watermarks[batch.journal_epoch] = max(watermark, highest)
             self._memory(batch.source_table).note(batch, hashes, decision.new, rank)
-            self.outcomes.accepted.append(accepted)
+            self.outcomes.accept(accepted)
             self.keys.update((p.key, p.kind) for p in accepted.points if p.key not in self.keys)
             self._newest.advance(accepted)
         self.conflicts.update(decision.conflicts)
