@@ -69,7 +69,7 @@ def _accepted(event: Event, *, received_at: int, keys: KnownKeys, digests: Diges
         message, address, device_of(event), received_at, digests.of(event.payload), ""
     )
     rows = range(len(batch.op))
-    return AcceptedRows(arrival, batch, rows, set(), keys, keys.numbers(batch), [])
+    return AcceptedRows(arrival, batch, rows, set(), keys, keys.numbers(batch.pk_text), [])
 
 
 def _assert_right(events: Sequence[Event]) -> None:

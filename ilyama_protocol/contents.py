@@ -2,32 +2,52 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeAlias
+
+import msgspec
 
 Row: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class AlikeContents:
-    """Rows that all have the same columns; there is at least one of each."""
+    """Rows that all have the same columns, at least one, but for deletes, which are None.
 
-    columns: dict[str, list[Any]]
+    `records` have a field for each column, in the order of `columns`.
+    """
+
+    columns: tuple[str, ...]
+    records: list[msgspec.Struct | None]
+    deletes: int
+
+    @property
+    def members(self) -> int:
+        """How many values there are in all rows."""
+        return (len(self.records) - self.deletes) * len(self.columns)
 
     @property
     def rows(self) -> list[Row | None]:
         """The content of every row."""
-        values = zip(*self.columns.values(), strict=True)
-        return [dict(zip(self.columns, row, strict=True)) for row in values]
+        return [None if record is None else self._row(record) for record in self.records]
 
-    def __len__(self) -> int:
-        """The number of rows."""
-        return len(next(iter(self.columns.values())))
+    def _row(self, record: msgspec.Struct) -> Row:
+        return dict(zip(self.columns, msgspec.structs.astuple(record), strict=True))
 
     def of(self, rows: Sequence[int]) -> dict[str, tuple[Sequence[int], list[Any]]]:
         """Each column's row indexes and values, of the given rows."""
-        if len(rows) == len(self):
-            return {name: (rows, values) for name, values in self.columns.items()}
-        return {name: (rows, [values[i] for i in rows]) for name, values in self.columns.items()}
+        records: list[Any] = self.records
+        if self.deletes:
+            rows = [i for i in rows if records[i] is not None]
+        if not rows:
+            return {}
+        if len(rows) < len(records):
+            records = [records[i] for i in rows]
+        fields = type(records[0]).__struct_fields__
+        return {
+            name: (rows, [*map(attrgetter(field), records)])
+            for name, field in zip(self.columns, fields, strict=True)
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +56,15 @@ class MixedContents:
 
     rows: list[Row | None]
 
-    def __len__(self) -> int:
-        """The number of rows."""
-        return len(self.rows)
+    @property
+    def deletes(self) -> int:
+        """How many rows are None."""
+        return self.rows.count(None)
+
+    @property
+    def members(self) -> int:
+        """How many values there are in all rows."""
+        return sum(map(len, filter(None, self.rows)))
 
     def of(self, rows: Sequence[int]) -> dict[str, tuple[Sequence[int], list[Any]]]:
         """Each column's row indexes and values, of the given rows."""

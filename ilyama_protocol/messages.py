@@ -1,8 +1,14 @@
 """Messages that passed validation, typed and frozen."""
 
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
+
+import msgspec
 
 from ilyama_protocol.canonical import canonical_hash
 from ilyama_protocol.contents import Contents, Row
@@ -29,8 +35,8 @@ class SegmentKind(StrEnum):
 class RowBatch:
     """A batch of row changes, column by column.
 
-    `pk_text` and `row_text` hold the JSON text exactly as the device sent it; the `row_text`
-    and `row` of a delete are None. Ids are in lower case.
+    `commit_seq` are 64-bit integers. `pk_text` and `row_text` are the JSON texts exactly as the
+    device sent them; the `row_text` and `row` of a delete are None. Ids are in lower case.
     """
 
     batch_id: str
@@ -40,12 +46,16 @@ class RowBatch:
     first_commit_seq: int
     last_commit_seq: int
     schema_columns: tuple[SchemaColumn, ...] | None
-    commit_seq: list[int]
+    commit_seq: array[int]
     op: list[str]
-    pk_text: list[str]
-    row_text: list[str | None]
-    pk: list[dict[str, Scalar]]
+    pk_text: Sequence[str]
+    row_text: Sequence[str | None]
     contents: Contents = field(repr=False)
+
+    @property
+    def pk(self) -> list[dict[str, Scalar]]:
+        """The primary key of every row."""
+        return [msgspec.json.decode(text) for text in self.pk_text]
 
     @property
     def row(self) -> list[Row | None]:

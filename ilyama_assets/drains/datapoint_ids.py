@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_DIGITS_OF_OCTET = np.frombuffer("".join(f"{octet:02x}" for octet in range(256)).encode(), "S2")
+_WORDS = range(1 << 16)
+_DIGITS_OF_WORD = np.frombuffer("".join(f"{word:04x}" for word in _WORDS).encode(), np.uint32)
 _LENGTH = 36
 _GROUPS = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 
@@ -16,8 +17,8 @@ def datapoint_ids(ts: npt.NDArray[np.int64], series: npt.NDArray[np.uint64]) -> 
     time = ts.astype(np.uint64) & np.uint64((1 << 60) - 1)
     high = (time >> np.uint64(12)) << np.uint64(16) | np.uint64(0x8000) | time & np.uint64(0xFFF)
     low = np.uint64(0b10 << 62) | series
-    octets = np.stack([high, low], axis=1).astype(">u8").view(np.uint8).reshape(len(ts), 16)
-    digits = _DIGITS_OF_OCTET[octets].view(np.uint8)
+    words = np.stack([high, low], axis=1).astype(">u8").view(">u2").astype(np.uint16)
+    digits = _DIGITS_OF_WORD[words].view(np.uint8)
     text = np.full((len(ts), _LENGTH), ord("-"), np.uint8)
     for hyphens, (begin, end) in enumerate(_GROUPS):
         text[:, begin + hyphens : end + hyphens] = digits[:, begin:end]

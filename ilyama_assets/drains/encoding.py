@@ -36,10 +36,12 @@ from ilyama_protocol.intake.known_keys import KnownKeys
 from ilyama_protocol.intake.outcomes import AcceptedRows, Arrival, LedgerLine, Origin, Outcomes
 from ilyama_protocol.moments import MICROSECONDS_PER_DAY
 from ilyama_protocol.rejections import VALIDATOR_VERSION
+from ilyama_protocol.texts import CutTexts
 from ilyama_resources.data_files import TableContract
 
 Longs = npt.NDArray[np.int64]
 Columns = Mapping[str, Any]
+_OPERATIONS = ("update", "insert", "delete")
 
 
 class Encoder:
@@ -135,10 +137,10 @@ class Encoder:
             "journal_epoch": repeated([rows.batch.journal_epoch for rows in accepted], counts),
             "schema_hash": repeated([rows.batch.schema_hash for rows in accepted], counts),
             "source_pk_hash": keys.texts(pks, lambda known: known.hashes),
-            "commit_seq": _picked((rows.batch.commit_seq, rows.rows) for rows in accepted),
-            "op": _picked((rows.batch.op, rows.rows) for rows in accepted),
+            "commit_seq": _joined(_commit_seqs(rows) for rows in accepted),
+            "op": _operations(accepted),
             "pk": keys.texts(pks, lambda known: known.texts),
-            "row": _picked((rows.batch.row_text, rows.rows) for rows in accepted),
+            "row": _row_texts(accepted),
             "late": _late((rows, rows.rows) for rows in accepted),
             "synthetic": np.zeros(len(received_at), np.bool_),
             "row_index": _joined(_indexes(rows.rows) for rows in accepted),
@@ -275,8 +277,8 @@ def _series(accepted: AcceptedRows, points: Points) -> npt.NDArray[np.uint64]:
     return bits[accepted.key_numbers[_indexes(points.rows)]]
 
 
-def _array(values: Any, kind: pa.DataType) -> pa.Array:
-    if isinstance(values, pa.Array):
+def _array(values: Any, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if pa.types.is_timestamp(kind):
         return pa.array(values, pa.int64()).cast(kind)
@@ -299,11 +301,34 @@ def _joined(parts: Iterable[npt.NDArray[Any]], kind: Any = np.int64) -> npt.NDAr
     return np.concatenate([np.empty(0, kind), *parts])
 
 
-def _picked(columns: Iterable[tuple[Sequence[Any], Sequence[int]]]) -> list[Any]:
-    picked: list[Any] = []
-    for values, rows in columns:
-        picked += values if len(rows) == len(values) else [values[i] for i in rows]
-    return picked
+def _commit_seqs(accepted: AcceptedRows) -> Longs:
+    return np.frombuffer(accepted.batch.commit_seq, np.int64)[_indexes(accepted.rows)]
+
+
+def _operations(accepted: Sequence[AcceptedRows]) -> pa.DictionaryArray:
+    codes = _joined((_operation_codes(rows) for rows in accepted), np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(_OPERATIONS, pa.string()))
+
+
+def _operation_codes(accepted: AcceptedRows) -> npt.NDArray[np.int32]:
+    op = accepted.batch.op
+    # Most batches are of updates only.
+    if op.count(op[0]) == len(op):
+        return np.full(len(accepted.rows), _OPERATIONS.index(op[0]), np.int32)
+    return np.array([_OPERATIONS.index(op[i]) for i in accepted.rows], np.int32)
+
+
+def _row_texts(accepted: Sequence[AcceptedRows]) -> pa.ChunkedArray:
+    chunks: list[pa.Array] = []
+    others: list[str | None] = []
+    for rows in accepted:
+        texts, whole = rows.batch.row_text, len(rows.rows) == len(rows.batch.op)
+        if whole and isinstance(texts, CutTexts):
+            chunks += [pa.array(others, pa.string()), texts.column()]
+            others = []
+        else:
+            others += texts if whole else map(texts.__getitem__, rows.rows)
+    return pa.chunked_array([*chunks, pa.array(others, pa.string())], pa.string())
 
 
 def _late(chunks: Iterable[tuple[AcceptedRows, Sequence[int]]]) -> npt.NDArray[np.bool_]:

@@ -6,6 +6,7 @@ A schema holds from the moment it was bound, as it did when the rows first came.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import groupby
@@ -38,12 +39,12 @@ from ilyama_assets.tables import (
 )
 from ilyama_protocol.contents import MixedContents
 from ilyama_protocol.intake.datapoints import affinities_of, datapoints_of
-from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE, newest_values
+from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
 from ilyama_protocol.intake.known_keys import KnownKeys
+from ilyama_protocol.intake.newest_points import NewestPoints
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
     Arrival,
-    CurrentValues,
     LedgerLine,
     Message,
     Origin,
@@ -185,7 +186,7 @@ def _rebuilt(
         indexes,
         {row["row_index"] for row in rows if row["late"]},
         keys,
-        keys.numbers(batch),
+        keys.numbers(batch.pk_text),
         datapoints_of(batch, indexes, affinities),
     )
 
@@ -202,11 +203,10 @@ def _batch(first: dict[str, Any], rows: Sequence[dict[str, Any]], size: int) -> 
         first_commit_seq=min(row["commit_seq"] for row in rows),
         last_commit_seq=max(row["commit_seq"] for row in rows),
         schema_columns=None,
-        commit_seq=[row["commit_seq"] if row else 0 for row in at],
+        commit_seq=array("q", [row["commit_seq"] if row else 0 for row in at]),
         op=[row["op"] if row else "" for row in at],
         pk_text=[row["pk"] if row else "{}" for row in at],
         row_text=[row["row"] if row else None for row in at],
-        pk=[decode(row["pk"]) if row else {} for row in at],
         contents=MixedContents(
             [decode(row["row"]) if row and row["row"] is not None else None for row in at]
         ),
@@ -254,7 +254,7 @@ def _current(
     """The newest values of the device, when something was missing."""
     if not any(table.num_rows for table in absent.values()):
         return []
-    newest: CurrentValues = {}
+    newest = NewestPoints(accepted[0].keys)
     for rows in accepted:
-        newest_values(newest, rows)
-    return list(encoded([projected([(device_id, newest)])]))
+        newest.advance(rows)
+    return list(encoded([projected([(device_id, newest.values())])]))

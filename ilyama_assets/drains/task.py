@@ -175,7 +175,8 @@ class _Task:
     def _keep_current(self, device_id: str, engine: IntakeEngine) -> None:
         self._products.keys.update((key, kind.value) for key, kind in engine.keys.items())
         instances: dict[str, set[str]] = {}
-        for of_key in engine.current.values():
+        current = engine.current
+        for of_key in current.values():
             instances.setdefault(_table_of(of_key), set()).update(of_key)
         most = self._order.served_instances
         crowded = {
@@ -185,9 +186,7 @@ class _Task:
         }
         self._products.crowded += [(device_id, table) for table in crowded]
         served = {
-            key: of_key
-            for key, of_key in engine.current.items()
-            if _table_of(of_key) not in crowded
+            key: of_key for key, of_key in current.items() if _table_of(of_key) not in crowded
         }
         if served:
             self._values.append((device_id, served))

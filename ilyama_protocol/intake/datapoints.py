@@ -64,6 +64,8 @@ def datapoints_of(
 
 
 def _existence(batch: RowBatch, rows: Sequence[int]) -> list[Points]:
+    if batch.op.count("update") == len(batch.op):
+        return []
     key = key_of(batch.source_table, None)
     told = [i for i in rows if batch.op[i] != "update"]
     values = ["true" if batch.op[i] == "delete" else "false" for i in told]
@@ -75,7 +77,7 @@ def _by_affinity(key: str, at: Sequence[int], values: list[Any], affinity: str) 
     kind = DatapointKind.METRIC if metric else DatapointKind.STATE
     types = set(map(type, values))
     if types <= (_NULLABLE_NUMBERS if metric else _NULLABLE_TEXT):
-        return [Points(kind, key, at, _typed(kind, values))]
+        return [Points(kind, key, at, _typed(kind, values, types))]
     fits = [v is None or (type(v) in _NUMBERS) == metric for v in values]
     good = _pick(kind, key, at, values, fits)
     bad = [(i, v) for i, v, ok in zip(at, values, fits, strict=True) if not ok]
@@ -88,9 +90,9 @@ def _by_affinity(key: str, at: Sequence[int], values: list[Any], affinity: str) 
 def _by_own_type(key: str, at: Sequence[int], values: list[Any]) -> list[Points]:
     types = set(map(type, values))
     if types <= _NUMBERS:
-        return [Points(DatapointKind.METRIC, key, at, _typed(DatapointKind.METRIC, values))]
+        return [Points(DatapointKind.METRIC, key, at, _typed(DatapointKind.METRIC, values, types))]
     if types.isdisjoint(_NUMBERS):
-        return [Points(DatapointKind.STATE, key, at, _typed(DatapointKind.STATE, values))]
+        return [Points(DatapointKind.STATE, key, at, _typed(DatapointKind.STATE, values, types))]
     numeric = [type(v) in _NUMBERS for v in values]
     others = [not n for n in numeric]
     return [
@@ -104,13 +106,14 @@ def _pick(
 ) -> list[Points]:
     rows = [i for i, take in zip(at, chosen, strict=True) if take]
     picked = [v for v, take in zip(values, chosen, strict=True) if take]
-    return [Points(kind, key, rows, _typed(kind, picked))] if rows else []
+    return [Points(kind, key, rows, _typed(kind, picked, {*map(type, picked)}))] if rows else []
 
 
-def _typed(kind: DatapointKind, values: list[Any]) -> list[Any]:
-    types = set(map(type, values))
+def _typed(kind: DatapointKind, values: list[Any], types: set[type]) -> list[Any]:
     if types <= (_NULLABLE_DOUBLES if kind is DatapointKind.METRIC else _NULLABLE_TEXT):
         return values
+    if types <= _NUMBERS:
+        return [*map(float, values)]
     if kind is DatapointKind.METRIC:
         return [None if v is None else float(v) for v in values]
     return [v if v is None or type(v) is str else canonical_json(v) for v in values]

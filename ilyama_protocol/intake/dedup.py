@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
-from operator import lt
+from array import array
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.intake.history import History, RowKey
@@ -54,10 +54,10 @@ class _Noted(NamedTuple):
     journal_epoch: str
     rank: int
     new: Sequence[int]
-    pk_hashes: list[str]
-    commit_seq: list[int]
+    pk_hashes: Iterable[str]
+    commit_seq: array[int]
     op: list[str]
-    row_text: list[str | None]
+    row_text: Sequence[str | None]
 
 
 class LineageMemory:
@@ -73,7 +73,9 @@ class LineageMemory:
         self._newest: dict[str, Place] = {}
         self._unindexed: list[_Noted] = []
 
-    def note(self, batch: RowBatch, pk_hashes: list[str], new: Sequence[int], rank: int) -> None:
+    def note(
+        self, batch: RowBatch, pk_hashes: Iterable[str], new: Sequence[int], rank: int
+    ) -> None:
         """Remember accepted rows."""
         self._unindexed.append(
             _Noted(
@@ -105,10 +107,11 @@ class LineageMemory:
     def index(self) -> None:
         """Make every noted row known by its key."""
         for noted in self._unindexed:
+            pk_hashes, row_text = [*noted.pk_hashes], [*noted.row_text]
             for i in noted.new:
-                pk_hash, place = noted.pk_hashes[i], (noted.rank, noted.commit_seq[i])
+                pk_hash, place = pk_hashes[i], (noted.rank, noted.commit_seq[i])
                 key = RowKey(self._table, noted.journal_epoch, pk_hash, noted.commit_seq[i])
-                self._contents[key] = Content(noted.op[i], noted.row_text[i])
+                self._contents[key] = Content(noted.op[i], row_text[i])
                 self._newest[pk_hash] = max(place, self._newest.get(pk_hash, place))
         self._unindexed.clear()
 
@@ -123,11 +126,12 @@ def all_rows_are_new(state: DeviceState, batch: RowBatch) -> bool:
         floor = lineage.floors.get(batch.journal_epoch, -1)
         if batch.first_commit_seq <= max(watermark, floor):
             return False
-    return all(map(lt, batch.commit_seq, islice(batch.commit_seq, 1, None)))
+    numbers = np.frombuffer(batch.commit_seq, np.int64)
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def decide_rows(
-    state: DeviceState, memory: LineageMemory, batch: RowBatch, pk_hashes: list[str]
+    state: DeviceState, memory: LineageMemory, batch: RowBatch, pk_hashes: Iterable[str]
 ) -> RowsDecision:
     """Decide every row of a batch, in order of index; nothing is remembered yet."""
     if all_rows_are_new(state, batch):
@@ -137,7 +141,7 @@ def decide_rows(
 
 
 def _decide_row_by_row(
-    state: DeviceState, memory: LineageMemory, batch: RowBatch, pk_hashes: list[str]
+    state: DeviceState, memory: LineageMemory, batch: RowBatch, pk_hashes: Iterable[str]
 ) -> RowsDecision:
     new: list[int] = []
     decision = RowsDecision(new, set(), 0, 0, [])
@@ -146,12 +150,13 @@ def _decide_row_by_row(
     floor = -1 if lineage is None else lineage.floors.get(batch.journal_epoch, -1)
     contents: dict[RowKey, Content] = {}
     newest: dict[str, Place] = {}
-    for i, (pk_hash, seq) in enumerate(zip(pk_hashes, batch.commit_seq, strict=True)):
+    changes = zip(pk_hashes, batch.commit_seq, batch.op, batch.row_text, strict=True)
+    for i, (pk_hash, seq, op, row) in enumerate(changes):
         if seq <= floor:
             decision.below_floor += 1
             continue
         key = RowKey(batch.source_table, batch.journal_epoch, pk_hash, seq)
-        content = Content(batch.op[i], batch.row_text[i])
+        content = Content(op, row)
         first = contents.get(key) or memory.content(key)
         if first is not None:
             decision.duplicates += 1

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ilyama_protocol.intake.datapoints import (
     DatapointKind,
-    Points,
     affinities_of,
     datapoints_of,
 )
@@ -27,11 +26,11 @@ from ilyama_protocol.intake.history import (
     may_meet_stored_rows,
     stored_after,
 )
-from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
+from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys, RowHashes
+from ilyama_protocol.intake.newest_points import NewestPoints
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
     Arrival,
-    CurrentValue,
     CurrentValues,
     LedgerLine,
     Message,
@@ -74,7 +73,6 @@ class IntakeEngine:
         self.outcomes = Outcomes()
         self.conflicts: Counter[Conflict] = Counter()
         self.conflicts_since: dict[Conflict, int] = {}
-        self.current: CurrentValues = {}
         self.keys: dict[str, DatapointKind] = {}
         self.needs: list[BatchNeed] = []
         self._device = device
@@ -86,6 +84,7 @@ class IntakeEngine:
         self._memories: dict[str, LineageMemory] = {}
         self._payloads: dict[str, KnownPayload] = dict(self._history.payloads)
         self._keys = KnownKeys(device.device_id or "")
+        self._newest = NewestPoints(self._keys)
         self._digests = Digests()
 
     def decide(self, message: Message) -> None:
@@ -112,6 +111,11 @@ class IntakeEngine:
         """The state to begin the next drain with."""
         self.state.mark(drain_id, self._before)
         return self.state
+
+    @property
+    def current(self) -> CurrentValues:
+        """The newest values among all that was decided."""
+        return self._newest.values()
 
     def _stage(self, arrival: Arrival, error: str) -> None:
         table, batch_id, rows = self._described(arrival)
@@ -214,7 +218,7 @@ class IntakeEngine:
         )
 
     def _take_rows(self, arrival: Arrival, batch: RowBatch) -> None:
-        numbers = self._keys.numbers(batch)
+        numbers = self._keys.numbers(batch.pk_text)
         hashes = self._keys.hashes_of(numbers)
         if not self._told and may_meet_stored_rows(self._before, batch):
             self.needs.append(self._need(arrival, batch, hashes))
@@ -228,15 +232,14 @@ class IntakeEngine:
         accepted = self._accepted(arrival, batch, decision, numbers=numbers, schema=schema)
         self._remember(accepted, decision, hashes=hashes, schema=schema)
 
-    def _need(self, arrival: Arrival, batch: RowBatch, hashes: list[str]) -> BatchNeed:
+    def _need(self, arrival: Arrival, batch: RowBatch, hashes: RowHashes) -> BatchNeed:
         """What to look up; with floors, knowing the very bytes would not be enough."""
-        payload = None if self._has_floors(batch.source_table) else arrival.payload_sha256
         return BatchNeed(
-            payload,
+            None if self._has_floors(batch.source_table) else arrival.payload_sha256,
             batch.source_table,
             batch.journal_epoch,
-            hashes,
-            batch.commit_seq,
+            [*hashes],
+            batch.commit_seq.tolist(),
             stored_after(self._before, batch),
         )
 
@@ -271,7 +274,7 @@ class IntakeEngine:
         accepted: AcceptedRows,
         decision: RowsDecision,
         *,
-        hashes: list[str],
+        hashes: RowHashes,
         schema: BoundSchema | None,
     ) -> None:
         """Make the decision part of the state; from here on nothing can fail."""
@@ -281,13 +284,13 @@ class IntakeEngine:
             lineage.schemas.setdefault(batch.schema_hash, schema)
         if decision.new:
             rank = self.state.epochs.setdefault(batch.journal_epoch, len(self.state.epochs))
-            highest = max(map(batch.commit_seq.__getitem__, decision.new))
             watermark = lineage.watermarks.get(batch.journal_epoch, -1)
+            highest = _highest_commit_seq(batch, decision.new)
             lineage.watermarks[batch.journal_epoch] = max(watermark, highest)
             self._memory(batch.source_table).note(batch, hashes, decision.new, rank)
-            self.outcomes.accepted.append(accepted)
+            self.outcomes.accept(accepted)
             self.keys.update((p.key, p.kind) for p in accepted.points if p.key not in self.keys)
-            newest_values(self.current, accepted)
+            self._newest.advance(accepted)
         self.conflicts.update(decision.conflicts)
         for conflict in decision.conflicts:
             self.conflicts_since.setdefault(conflict, arrival.received_at)
@@ -340,6 +343,12 @@ class IntakeEngine:
         )
 
 
+def _highest_commit_seq(batch: RowBatch, rows: Sequence[int]) -> int:
+    if len(rows) == len(batch.op):
+        return batch.last_commit_seq
+    return max(map(batch.commit_seq.__getitem__, rows))
+
+
 def _below_floor(batch: RowBatch) -> Rejection:
     return Rejection(
         RejectionCode.BELOW_FLOOR,
@@ -349,42 +358,3 @@ def _below_floor(batch: RowBatch) -> Rejection:
         row_count=len(batch.op),
         batch_id=batch.batch_id,
     )
-
-
-def newest_values(current: CurrentValues, accepted: AcceptedRows) -> None:
-    """Bring current values up to accepted rows; what came late never becomes current."""
-    places: dict[int, dict[int, int]] = {}
-    for points in accepted.points:
-        if points.quarantine_reason is not None:
-            continue
-        # Most columns of a batch have the very same rows.
-        newest = places.get(id(points.rows))
-        if newest is None:
-            newest = places[id(points.rows)] = _newest_places(accepted, points.rows)
-        if newest:
-            _advance(current.setdefault(points.key, {}), accepted, points, newest)
-
-
-def _newest_places(accepted: AcceptedRows, rows: Sequence[int]) -> dict[int, int]:
-    """The place of each primary key's last row among the given ones, late ones left out."""
-    number_of = accepted.key_numbers.tolist().__getitem__
-    if not accepted.late:
-        return dict(zip(map(number_of, rows), range(len(rows)), strict=True))
-    return {number_of(row): i for i, row in enumerate(rows) if row not in accepted.late}
-
-
-def _advance(
-    current: dict[str, CurrentValue],
-    accepted: AcceptedRows,
-    points: Points,
-    newest: Mapping[int, int],
-) -> None:
-    instances, series = accepted.keys.instances, accepted.keys.series(points.key)
-    received_at, table = accepted.arrival.received_at, accepted.batch.source_table
-    for number, place in newest.items():
-        ts = received_at + points.rows[place]
-        standing = current.get(instances[number])
-        if standing is None or standing.ts < ts:
-            current[instances[number]] = CurrentValue(
-                points.kind, points.values[place], ts, series[number], table
-            )

@@ -7,16 +7,18 @@ seen; from then on a row costs one look-up, and whole columns follow from the nu
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ilyama_protocol.canonical import PrimaryKeys, canonical_json, pk_hashes
+from ilyama_protocol.canonical import canonical_json, pk_hashes
 from ilyama_protocol.identifiers import instances_of
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE
+from ilyama_protocol.texts import CutTexts
 
 KeyNumbers = npt.NDArray[np.int64]
 
@@ -24,6 +26,18 @@ KeyNumbers = npt.NDArray[np.int64]
 class _Unknown(NamedTuple):
     pk: list[Mapping[str, Any]]
     pk_text: list[str]
+
+
+class RowHashes:
+    """The `source_pk_hash` of every row, looked up when they are asked for; seldom they are."""
+
+    def __init__(self, hashes: Sequence[str], numbers: KeyNumbers) -> None:
+        self._hashes = hashes
+        self._numbers = numbers
+
+    def __iter__(self) -> Iterator[str]:
+        """The hashes, row by row."""
+        return map(self._hashes.__getitem__, self._numbers.tolist())
 
 
 class KnownKeys:
@@ -37,38 +51,43 @@ class KnownKeys:
         self.hashes: list[str] = []
         self.instances: list[str] = []
         self._owner = canonical_json(device_id)
+        self._spelled: list[str] = []
         self._numbers: dict[str, int] = {}
         self._series: dict[str, array[int]] = {}
 
-    def numbers(self, batch: PrimaryKeys) -> KeyNumbers:
+    def numbers(self, pk_text: Sequence[str]) -> KeyNumbers:
         """The number of every row's primary key."""
-        found = [*map(self._numbers.get, batch.pk_text)]
-        if None in found:
-            self._learn(batch)
-            found = [*map(self._numbers.get, batch.pk_text)]
-        return np.array(found, np.int64)
+        if isinstance(pk_text, CutTexts):
+            texts, which = pk_text.distinct()
+            return self._numbers_of(texts)[which]
+        return self._numbers_of(pk_text)
 
-    def hashes_of(self, numbers: KeyNumbers) -> list[str]:
+    def hashes_of(self, numbers: KeyNumbers) -> RowHashes:
         """The `source_pk_hash` of every row."""
-        return [*map(self.hashes.__getitem__, numbers.tolist())]
+        return RowHashes(self.hashes, numbers)
 
     def series(self, key: str) -> array[int]:
         """The 62 bits that stand for a datapoint key's series in its ids, by number."""
         known = self._series.setdefault(key, array("Q"))
+        if len(known) == len(self.instances):
+            return known
+        self._spelled += map(canonical_json, self.instances[len(self._spelled) :])
         head = f'["{OWNER_KIND}",{self._owner},{canonical_json(key)},'
         tail = f',"{PROVENANCE}","{SOURCE}"]'
-        for instance in self.instances[len(known) :]:
-            text = f"{head}{canonical_json(instance)}{tail}"
+        for instance in self._spelled[len(known) :]:
+            text = f"{head}{instance}{tail}"
             known.append(int.from_bytes(sha256(text.encode()).digest()[:8]) >> 2)
         return known
 
-    def _learn(self, batch: PrimaryKeys) -> None:
-        new = {
-            text: pk
-            for text, pk in zip(batch.pk_text, batch.pk, strict=True)
-            if text not in self._numbers
-        }
-        unknown = _Unknown([*new.values()], [*new])
+    def _numbers_of(self, texts: Sequence[str]) -> KeyNumbers:
+        found = [*map(self._numbers.get, texts)]
+        if None in found:
+            self._learn([*dict.fromkeys(text for text in texts if text not in self._numbers)])
+            found = [*map(self._numbers.get, texts)]
+        return np.array(found, np.int64)
+
+    def _learn(self, new: list[str]) -> None:
+        unknown = _Unknown([*map(msgspec.json.decode, new)], new)
         hashes, instances = pk_hashes(unknown), instances_of(unknown)
         self._numbers.update((text, number) for number, text in enumerate(new, len(self.texts)))
         self.texts += new

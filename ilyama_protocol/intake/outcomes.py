@@ -132,13 +132,20 @@ class Outcomes(msgspec.Struct):
     rejected: list[RejectedMessage] = []
     staged: list[StagedMessage] = []
     accepted: list[AcceptedRows] = []
+    rows: int = 0
 
     @property
     def size(self) -> int:
         """How much there is to write down: messages and accepted rows."""
-        return len(self.arrivals) + sum(len(rows.rows) for rows in self.accepted)
+        return len(self.arrivals) + self.rows
+
+    def accept(self, accepted: AcceptedRows) -> None:
+        """Take in the rows that a batch adds."""
+        self.accepted.append(accepted)
+        self.rows += len(accepted.rows)
 
     def extend(self, others: Outcomes) -> None:
         """Take in what was decided of other messages."""
-        for name in self.__struct_fields__:
+        for name in ("arrivals", "ledger", "rejected", "staged", "accepted"):
             getattr(self, name).extend(getattr(others, name))
+        self.rows += others.rows

@@ -1,5 +1,6 @@
 """Results: a case that passed every check, turned into its message."""
 
+from array import array
 from typing import Any
 
 from ilyama_protocol.contents import MixedContents
@@ -45,11 +46,10 @@ def _row_batch(case: Case) -> RowBatch:
         first_commit_seq=document["first_commit_seq"],
         last_commit_seq=document["last_commit_seq"],
         schema_columns=case.schema_columns,
-        commit_seq=[row["commit_seq"] for row in rows],
+        commit_seq=array("q", [row["commit_seq"] for row in rows]),
         op=op,
         pk_text=texts.pk,
         row_text=texts.row,
-        pk=[row["pk"] for row in rows],
         contents=MixedContents([row.get("row") for row in rows]),
     )
 

@@ -3,16 +3,26 @@
 Every function here expects a payload that is already known to be a valid batch.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ilyama_protocol.texts import CutTexts, Places
+
+_FEWEST_CUT = 64
+_OPENING, _CLOSING = b"{}"
+_SPACE = ord(" ")
+_LAST_OF_PK, _LAST_OF_ROW = ord("k"), ord("w")
 
 
 class RowTexts(NamedTuple):
     """The texts of the primary keys and of the rows of a batch."""
 
-    pk: list[str]
-    row: list[str | None]
+    pk: Sequence[str]
+    row: Sequence[str | None]
 
 
 class _Row(msgspec.Struct, gc=False):
@@ -45,9 +55,48 @@ def row_texts(payload: bytes, op: list[str]) -> RowTexts:
     )
 
 
+def cut_texts(payload: bytes, op: list[str], *, other_objects: int) -> RowTexts | None:
+    """Return the same for many flat rows, by the places of braces; None when these do not tell.
+
+    `other_objects` is how many there are beside keys and rows.
+    """
+    if len(op) < _FEWEST_CUT:
+        return None
+    deletes = op.count("delete")
+    octets = np.frombuffer(payload, np.uint8)
+    at = _braces(octets, 2 * (other_objects + 2 * len(op) - deletes))
+    if at is None:
+        return None
+    # Of a flat object, the closing brace comes next; before it stands `pk":` or `row":`.
+    flat = np.flatnonzero(octets[at[:-1]] < octets[at[1:]])
+    begins, ends = at[flat], at[flat + 1] + 1
+    last = octets[begins - 3 - (octets[begins - 1] == _SPACE)]
+    pks, rows = np.flatnonzero(last == _LAST_OF_PK), np.flatnonzero(last == _LAST_OF_ROW)
+    if (len(pks), len(rows)) != (len(op), len(op) - deletes):
+        return None
+    contents = CutTexts(payload, begins[rows], ends[rows])
+    return RowTexts(CutTexts(payload, begins[pks], ends[pks]), _with_deletes(contents, op))
+
+
+def _braces(octets: npt.NDArray[np.uint8], count: int) -> Places | None:
+    """Return where the braces of objects are, None when there are others, within strings."""
+    at = np.flatnonzero(octets >= _OPENING)
+    if len(at) > count:
+        # Letters beyond ASCII come after the braces too.
+        at = at[(octets[at] == _OPENING) | (octets[at] == _CLOSING)]
+    return at if len(at) == count else None
+
+
 def field_texts(payload: bytes) -> list[str]:
     """Return the texts of the `fields` of a telemetry batch."""
     return [str(row.fields, "utf-8") for row in _TELEMETRY_BATCH.decode(payload).rows]
+
+
+def _with_deletes(texts: CutTexts, op: list[str]) -> Sequence[str | None]:
+    if len(texts) == len(op):
+        return texts
+    following = iter(texts)
+    return [None if name == "delete" else next(following) for name in op]
 
 
 def without_deletes(texts: list[str], op: list[str]) -> list[str | None]:

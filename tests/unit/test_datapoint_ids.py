@@ -1,7 +1,6 @@
 """Ids for whole columns are the ids of their datapoints."""
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ def test_the_remembered_bits_are_those_of_the_series(
 ) -> None:
     known = KnownKeys(device_id)
     pks = [{"name": name} for name in names]
-    numbers = known.numbers(SimpleNamespace(pk=pks, pk_text=[*map(json.dumps, pks)]))
+    numbers = known.numbers([*map(json.dumps, pks)])
 
     expected = [
         series_digest([OWNER_KIND, device_id, key, escape_instance(name), PROVENANCE, SOURCE])
@@ -58,11 +57,9 @@ def test_the_remembered_bits_are_those_of_the_series(
 
 def test_keys_that_are_met_later_get_their_own_series() -> None:
     known = KnownKeys("dev")
-    known.numbers(SimpleNamespace(pk=[{"id": 1}], pk_text=['{"id":1}']))
+    known.numbers(['{"id":1}'])
     first = [*known.series("t.c")]
-    numbers = known.numbers(
-        SimpleNamespace(pk=[{"id": 2}, {"id": 1}], pk_text=['{"id":2}', '{"id":1}'])
-    )
+    numbers = known.numbers(['{"id":2}', '{"id":1}'])
 
     assert numbers.tolist() == [1, 0]
     assert [*known.series("t.c")][:1] == first
@@ -71,7 +68,7 @@ def test_keys_that_are_met_later_get_their_own_series() -> None:
 
 def test_two_spellings_of_a_key_are_told_as_one() -> None:
     known = KnownKeys("dev")
-    known.numbers(SimpleNamespace(pk=[{"id": 1}] * 2, pk_text=['{"id":1}', '{ "id": 1 }']))
+    known.numbers(['{"id":1}', '{ "id": 1 }'])
 
     assert known.texts == ['{"id":1}', '{ "id": 1 }']
     assert len({*known.hashes}) == len({*known.instances}) == len({*known.series("t.c")}) == 1

@@ -76,7 +76,7 @@ def test_the_batches_after_one_that_asks_are_only_asked_for() -> None:
     asked = decided(payloads, engine(_state()))
 
     assert [need.commit_seqs for need in asked.needs] == [[20], [19]]
-    assert [rows.batch.commit_seq for rows in asked.outcomes.accepted] == [[21]]
+    assert [[*rows.batch.commit_seq] for rows in asked.outcomes.accepted] == [[21]]
 
 
 def test_an_engine_that_was_told_asks_no_more() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ilyama_protocol.contents import AlikeContents
 from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_protocol.messages import RowBatch
+from ilyama_protocol.texts import CutTexts
 from ilyama_protocol.topics import MessageKind
 from ilyama_protocol.validation import Verdict, examine
 from ilyama_protocol.validation.cases import Case
@@ -30,6 +31,7 @@ SCALARS = (
 )
 OBJECTS = st.dictionaries(NAMES, SCALARS, max_size=4)
 KEYS = st.dictionaries(NAMES, SCALARS, min_size=1, max_size=2)
+MANY = 64
 SEPARATORS = st.sampled_from([(",", ":"), (", ", ": "), (" ,", " :"), (",\n", ":\t")])
 
 
@@ -52,8 +54,16 @@ def alike_changes(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @st.composite
+def many_changes(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Enough rows to be cut out by the places of their braces."""
+    some = draw(st.lists(changes(), min_size=1, max_size=3) | alike_changes())
+    return (some * MANY)[: MANY + draw(st.integers(0, 3))]
+
+
+@st.composite
 def payloads(draw: st.DrawFn) -> bytes:
-    rows = draw(st.lists(changes(), min_size=1, max_size=4) | alike_changes())
+    few = st.lists(changes(), min_size=1, max_size=4)
+    rows = draw(few | alike_changes() | many_changes())
     numbers = [row["commit_seq"] for row in rows]
     members = {"rows": rows, "first_commit_seq": min(numbers), "last_commit_seq": max(numbers)}
     whole = draw(st.sampled_from([described, lambda **m: document(ROWS, **m)]))(**members)
@@ -66,13 +76,14 @@ def exact(payload: bytes) -> Verdict:
     return examine(Case(ROWS, payload, registered=True, limits=DEFAULT_LIMITS))
 
 
-def told(verdict: Verdict | None) -> tuple[str, str]:
-    """A batch and its contents, by their texts, so that 1, 1.0 and True differ.
+def told(verdict: Verdict | None) -> tuple[str, str, str]:
+    """A batch with its keys and contents, by their texts, so that 1, 1.0 and True differ.
 
     The order of the columns within a row says nothing; its text keeps it.
     """
     assert isinstance(verdict, RowBatch)
-    return repr(verdict), repr([row and sorted(row.items()) for row in verdict.row])
+    contents = [row and sorted(row.items()) for row in verdict.row]
+    return repr(verdict), repr(verdict.pk), repr(contents)
 
 
 def assert_one_truth(payload: bytes) -> None:
@@ -128,6 +139,43 @@ def test_rows_with_the_same_columns_are_read_by_column() -> None:
     assert told(proven) == told(exact(payload))
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"", b""),
+        (b'"pk":', b'"pk": '),
+        (b'"row":', b'"row": '),
+        (b'"op":"insert","pk":{"id":1},', b'"pk":{"id":1},"op":"insert",'),
+        (b'"row":null', b'"row": null'),
+        (b',"row":null', b""),
+        (b"cool", "é😀|~".encode()),
+    ],
+)
+def test_the_texts_of_many_rows_are_cut_where_their_braces_are(old: bytes, new: bytes) -> None:
+    rows = [change(seq, "insert", row={"v": seq, "w": "cool"}) for seq in range(MANY)]
+    rows.insert(9, change(9, "delete", row=None))
+    members = {"rows": rows, "first_commit_seq": 0, "last_commit_seq": MANY - 1}
+    for whole in (encoded(described(**members)), encoded(document(ROWS, **members))):
+        payload = whole.replace(old, new)
+        proven = proven_row_batch(payload, DEFAULT_LIMITS)
+
+        assert proven is not None
+        assert isinstance(proven.pk_text, CutTexts)
+        assert told(proven) == told(exact(payload))
+
+
+@pytest.mark.parametrize("text", ["{", "}", "{}", "}, {"])
+def test_braces_within_strings_are_no_places_to_cut(text: str) -> None:
+    rows = [change(seq, "insert", row={"v": seq, "w": text}) for seq in range(MANY)]
+    payload = encoded(document(ROWS, rows=rows, first_commit_seq=0, last_commit_seq=MANY - 1))
+
+    proven = proven_row_batch(payload, DEFAULT_LIMITS)
+
+    assert proven is not None
+    assert not isinstance(proven.pk_text, CutTexts)
+    assert told(proven) == told(exact(payload))
+
+
 @pytest.mark.parametrize("size", [10, 5_000])
 @pytest.mark.parametrize(
     ("old", "new"),
@@ -136,7 +184,14 @@ def test_rows_with_the_same_columns_are_read_by_column() -> None:
         (b'"v":7', b'"v":7,"\\u0076":7'),
         (b'"v":7', b'"v":9223372036854775808'),
         (b'"v":7', b'"v":1e999'),
+        (b'"v":7', b'"v":"\xff"'),
+        (b'"v":7', b'"v":"\xed\xa0\x80"'),
+        (b'"v":7', b'"v":7,"\xff":7'),
+        (b'"op":"update"', b'"op":"\\u0064elete"'),
+        (b'"row":{', b'"row":null,"x":{'),
         (b'"id":1}', b'"id":1,"id":1}'),
+        (b'"id":1}', b'"id":1,"\xff":1}'),
+        (b'{"id":1}', b"{}"),
     ],
 )
 def test_no_fault_hides_among_rows_with_the_same_columns(old: bytes, new: bytes, size: int) -> None:
@@ -166,6 +221,7 @@ def test_no_fault_hides_among_rows_with_the_same_columns(old: bytes, new: bytes,
         (b'"cooling"', b"1" * 5_000),
         (b'"cooling"', b'"\\ud800"'),
         (b'"cooling"', b'"\xff"'),
+        (b'"mode"', b'"\xff"'),
         (b'"cooling"', b"[" * 29 + b"]" * 29),
         (b'"row":null', b'"row":{}'),
         (b'"pk":{"id":1}', b'"pk":{}'),

@@ -40,7 +40,7 @@ def test_a_row_batch_is_columnar() -> None:
     assert (batch.batch_id, batch.journal_epoch) == (BATCH_ID, EPOCH)
     assert (batch.first_commit_seq, batch.last_commit_seq) == (101, 103)
     assert batch.schema_columns == COLUMNS
-    assert batch.commit_seq == [101, 103]
+    assert batch.commit_seq.tolist() == [101, 103]
     assert batch.op == ["update", "delete"]
     assert batch.pk == [{"id": 1}, {"id": 1}]
     assert batch.pk_text == ['{"id":1}', '{"id":1}']

@@ -1,0 +1,81 @@
+"""The newest datapoint of every key and primary key that a device has sent in one drain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Any, TypeAlias
+
+from ilyama_protocol.intake.datapoints import DatapointKind, Points
+from ilyama_protocol.intake.known_keys import KnownKeys
+from ilyama_protocol.intake.outcomes import AcceptedRows, CurrentValue, CurrentValues
+
+_Point: TypeAlias = tuple[int, DatapointKind, Any]
+"""Moment, kind and value."""
+
+
+class NewestPoints:
+    """Follows the accepted rows of one device in arrival order, in which its clock only rises."""
+
+    def __init__(self, keys: KnownKeys) -> None:
+        self._keys = keys
+        self._tables: dict[str, str] = {}
+        self._points: dict[str, dict[int, _Point]] = {}
+
+    def advance(self, accepted: AcceptedRows) -> None:
+        """Take in accepted rows; what came late never becomes current."""
+        places: dict[int, dict[int, int]] = {}
+        taken: set[str] = set()
+        for points in accepted.points:
+            if points.quarantine_reason is not None:
+                continue
+            # Most columns of a batch have the very same rows.
+            found = places.get(id(points.rows))
+            if found is None:
+                found = places[id(points.rows)] = _newest_places(accepted, points.rows)
+            if found:
+                self._tables[points.key] = accepted.batch.source_table
+                self._take(points, _told(accepted, points, found), again=points.key in taken)
+                taken.add(points.key)
+
+    def values(self) -> CurrentValues:
+        """The current values that follow."""
+        return {key: self._values(key, points) for key, points in self._points.items()}
+
+    def _take(self, points: Points, told: Iterator[tuple[int, _Point]], *, again: bool) -> None:
+        standing = self._points.setdefault(points.key, {})
+        if again:
+            # Numbers and texts of one column come apart, and either may be the newer.
+            told = ((i, new) for i, new in told if i not in standing or standing[i][0] < new[0])
+        standing.update(told)
+
+    def _values(self, key: str, points: dict[int, _Point]) -> dict[str, CurrentValue]:
+        found: dict[str, CurrentValue] = {}
+        instances, series, table = self._keys.instances, self._keys.series(key), self._tables[key]
+        for number, (ts, kind, value) in points.items():
+            standing = found.get(instances[number])
+            # Two spellings of a primary key are one instance.
+            if standing is None or standing.ts < ts:
+                found[instances[number]] = CurrentValue(kind, value, ts, series[number], table)
+        return found
+
+
+def _newest_places(accepted: AcceptedRows, rows: Sequence[int]) -> dict[int, int]:
+    """The place of each primary key's last row among the given ones, late ones left out."""
+    numbers = accepted.key_numbers.tolist()
+    if len(rows) < len(numbers):
+        numbers = [numbers[row] for row in rows]
+    newest = zip(numbers, range(len(rows)), strict=True)
+    if not accepted.late:
+        return dict(newest)
+    return {number: place for number, place in newest if rows[place] not in accepted.late}
+
+
+def _told(
+    accepted: AcceptedRows, points: Points, places: dict[int, int]
+) -> Iterator[tuple[int, _Point]]:
+    """The datapoints at places, each with the number of its primary key."""
+    received_at, rows = accepted.arrival.received_at, points.rows
+    moments = [received_at + rows[place] for place in places.values()]
+    values = map(points.values.__getitem__, places.values())
+    return zip(places, zip(moments, repeat(points.kind), values), strict=True)
