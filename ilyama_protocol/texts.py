@@ -51,8 +51,6 @@ class CutTexts(Sequence[str]):
         """Whether another sequence has the same texts."""
         return isinstance(other, Sequence) and [*self] == [*other]
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return repr([*self])
 
@@ -61,8 +59,9 @@ class CutTexts(Sequence[str]):
         # As offsets, the places give the texts and, between them, what is not wanted.
         offsets = np.empty(2 * len(self) + 1, np.int32)
         offsets[:-1:2], offsets[1::2], offsets[-1] = self._begins, self._ends, self._ends[-1]
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._buffer)]
-        pieces = pa.StringArray.from_buffers(2 * len(self), buffers[1], buffers[2])
+        pieces = pa.StringArray.from_buffers(
+            2 * len(self), pa.py_buffer(offsets), pa.py_buffer(self._buffer)
+        )
         return pieces.take(pa.array(np.arange(0, 2 * len(self), 2)))
 
     def distinct(self) -> Distinct:

@@ -51,7 +51,7 @@ def row_texts(payload: bytes, op: list[str]) -> RowTexts:
     rows = _ROW_BATCH.decode(payload).rows
     return RowTexts(
         pk=[str(row.pk, "utf-8") for row in rows],
-        row=without_deletes([str(row.row, "utf-8") for row in rows], op),
+        row=_without_deletes([str(row.row, "utf-8") for row in rows], op),
     )
 
 
@@ -99,8 +99,7 @@ def _with_deletes(texts: CutTexts, op: list[str]) -> Sequence[str | None]:
     return [None if name == "delete" else next(following) for name in op]
 
 
-def without_deletes(texts: list[str], op: list[str]) -> list[str | None]:
-    """Return the texts of `row` with None for those of deletes."""
+def _without_deletes(texts: list[str], op: list[str]) -> list[str | None]:
     if "delete" not in op:
         return [*texts]
     return [None if name == "delete" else text for name, text in zip(op, texts, strict=True)]
