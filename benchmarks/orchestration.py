@@ -32,6 +32,7 @@ from ilyama_resources.embedded.ports import LOOPBACK, accepts, free_port
 from ilyama_resources.embedded.server import wait_until
 from ilyama_resources.settings import REPOSITORY
 from ilyama_service.dagster_home import HOME_VARIABLE, URL_VARIABLE, DagsterHome
+from ilyama_service.dagster_instances import foreground_instance
 from ilyama_service.stack.launcher import LAUNCHERS
 from tests.platform import Platform
 from tests.streams.identifiers import START_US
@@ -141,7 +142,7 @@ def _dagster(platform: Platform) -> Iterator[_Dagster]:
         _environment(environment),
         _process(LAUNCHERS["code"](settings), DagsterHome(settings).code_port),
         _process(LAUNCHERS["webserver"](settings), lambda: port),
-        DagsterInstance.get() as instance,
+        foreground_instance(DagsterHome(settings)) as instance,
     ):
         ensure_days(instance, [DAY])
         yield _Dagster(instance, port)
