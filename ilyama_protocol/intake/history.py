@@ -109,6 +109,6 @@ def stored_after(before: DeviceState, batch: RowBatch) -> int:
     lineage, rank = before.lineages[batch.source_table], before.epochs[batch.journal_epoch]
     newer = [epoch for epoch in lineage.watermarks if before.epochs[epoch] > rank]
     drains = [lineage.stored_after(epoch, 0) for epoch in newer]
-    if batch.journal_epoch in lineage.watermarks:
+    if batch.first_commit_seq <= lineage.watermarks.get(batch.journal_epoch, -1):
         drains.append(lineage.stored_after(batch.journal_epoch, batch.first_commit_seq))
     return min(drains, default=0)

@@ -33,7 +33,7 @@ class BoundSchema(msgspec.Struct, array_like=True):
 
 
 class Mark(NamedTuple):
-    """Where a watermark stood after a drain: rows above it were stored by later drains."""
+    """Where a watermark stood up to a drain: rows above it were stored by later drains."""
 
     watermark: int
     drain_id: int
@@ -53,12 +53,11 @@ class LineageState(msgspec.Struct, omit_defaults=True):
         return max((mark.drain_id for mark in marks if mark.watermark < commit_seq), default=0)
 
     def mark(self, drain_id: int, before: LineageState) -> None:
-        """Note where a drain has left the watermarks."""
+        """Note which watermarks a drain has raised, and from where."""
         for epoch, watermark in self.watermarks.items():
-            if epoch not in before.watermarks:
-                self.marks[epoch] = [Mark(-1, drain_id - 1)]
-            if before.watermarks.get(epoch) != watermark:
-                marks = [*self.marks.get(epoch, ()), Mark(watermark, drain_id)]
+            stood = before.watermarks.get(epoch, -1)
+            if stood != watermark:
+                marks = [*self.marks.get(epoch, ()), Mark(stood, drain_id - 1)]
                 self.marks[epoch] = _thinned(marks)
         for epoch in list(self.marks)[:-EPOCHS_WELL_MARKED]:
             first, *others = self.marks[epoch]
@@ -89,7 +88,7 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
         return self.epochs.get(epoch, len(self.epochs))
 
     def mark(self, drain_id: int, before: DeviceState) -> None:
-        """Note where a drain has left the watermarks of every lineage."""
+        """Note which watermarks of all lineages a drain has raised."""
         for table, lineage in self.lineages.items():
             lineage.mark(drain_id, before.lineages.get(table, LineageState()))
 

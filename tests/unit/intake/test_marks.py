@@ -42,7 +42,14 @@ def test_a_state_without_marks_is_looked_up_in_every_drain() -> None:
 
     assert asked_after(state, batch(change(5))) == 0
     assert asked_after(state, batch(change(6))) == 0
-    assert state.lineages[TABLE].marks == {A: [Mark(6, 1)]}
+    assert state.lineages[TABLE].marks == {A: [Mark(5, 0)]}
+
+
+def test_drains_that_brought_the_table_nothing_are_not_looked_at() -> None:
+    others = [[batch(change(seq), table="other")] for seq in range(1, 4)]
+    state = after_drains([batch(change(1))], *others, [batch(change(2))])
+
+    assert asked_after(state, batch(change(2))) == 4
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=200))
@@ -67,5 +74,5 @@ def test_a_device_with_many_epochs_is_remembered_in_few_words() -> None:
     drains = [[batch(change(seq), epoch=epoch)] for epoch in epochs for seq in range(1, 9)]
     marks = after_drains(*drains).lineages[TABLE].marks
 
-    assert [len(marks[epoch]) for epoch in epochs] == [2] * 48 + [9, 9]
-    assert marks[epochs[0]] == [Mark(-1, 0), Mark(8, 8)]
+    assert [len(marks[epoch]) for epoch in epochs] == [2] * 48 + [8, 8]
+    assert marks[epochs[0]] == [Mark(-1, 0), Mark(7, 7)]
