@@ -53,13 +53,6 @@ class TableContract:
         return pa.schema([pa.field(c.name, c.type, c.nullable) for c in self.columns])
 
     @property
-    def spark_file_schema(self) -> str:
-        """The schema of a data file in Spark's words."""
-        names = {pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean"}
-        names |= {pa.string(): "string", pa.binary(): "binary"}
-        return ", ".join(f"`{f.name}` {names.get(f.type, 'timestamp')}" for f in self.file_schema)
-
-    @property
     def file_schema(self) -> pa.Schema:
         """The Arrow schema of a data file, which leaves the partition column to its directory."""
         return pa.schema([f for f in self.schema if f.name != PARTITION])

@@ -144,12 +144,14 @@ def _matching_rows(batches: Iterator[pa.RecordBatch], *, asked: Asked) -> Iterat
         for device_id, batch in asked
         for pk_hash, seq in zip(batch.pk_hashes, batch.commit_seqs, strict=True)
     }
+    devices = pa.array(sorted({key[0] for key in keys}), pa.string())
     hashes = pa.array(sorted({key[2] for key in keys}), pa.string())
     pks = {key[:3] for key in keys}
     newest: dict[tuple[Any, ...], int] = {}
     for path in _paths(batches):
         stored = pq.read_table(path, columns=list(_CONTENT), partitioning=None)
-        near = stored.filter(pc.is_in(stored["source_pk_hash"], hashes)).to_pylist()
+        of_pk = pc.is_in(stored["source_pk_hash"], hashes)
+        near = stored.filter(pc.and_(of_pk, pc.is_in(stored["device_id"], devices))).to_pylist()
         rows = [row for row in near if _values(row, _PK) in pks]
         yield _batch([row for row in rows if _values(row, _KEY) in keys])
         for row in rows:
