@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from benchmarks.measuring import Figure, Measured, always, interleaved, timed
+from benchmarks.measuring import Figure, Measured, Work, interleaved, timed
 from benchmarks.workbench import Workbench
 from ilyama_resources.embedded.java import find_java
 from ilyama_resources.embedded.server import python_path
@@ -26,7 +26,7 @@ import sys
 from ilyama_resources.spark import spark_session
 with spark_session(sys.argv[1], "bench") as session:
     rows = session.read.format("delta").load(sys.argv[2]).selectExpr("sum(number)").collect()
-    print(rows[0][0])
+    print(rows[0][0], flush=True)
 """
 
 _COLD = """
@@ -44,7 +44,8 @@ print(rows[0][0], flush=True)
 session.stop()
 """
 
-_IMPORTS = "from ilyama_resources.spark import spark_session"
+_IMPORTS = f"from ilyama_resources.spark import spark_session; print({sum(range(ROWS))})"
+WITHIN_S = 60
 
 
 def measure(bench: Workbench) -> Measured:
@@ -52,33 +53,49 @@ def measure(bench: Workbench) -> Measured:
     table = bench.home / "numbers"
     write_deltalake(table, pa.table({"number": pa.array(range(ROWS), pa.int64())}))
     jars = ",".join(map(str, sorted((bench.settings.jars / "delta").glob("*.jar"))))
-    warm, cold = (_WARM, bench.spark_remote, str(table)), (_COLD, jars, str(table))
-    _summed(bench.home, *warm)
-    measured = interleaved(
-        always(lambda: _summed(bench.home, *warm)),
-        always(lambda: _summed(bench.home, *cold)),
-        rounds=bench.scale.process_rounds,
-    )
-    imports = timed(lambda: _python(bench.home, _IMPORTS))
+    warm = _FirstResult(bench.home, _WARM, bench.spark_remote, str(table))
+    cold = _FirstResult(bench.home, _COLD, jars, str(table))
+    importing = _FirstResult(bench.home, _IMPORTS)
+    timed(warm.prepare(0))
+    measured = interleaved(warm.prepare, cold.prepare, rounds=bench.scale.process_rounds)
+    imports = timed(importing.prepare(0))
+    for side in (warm, cold, importing):
+        side.end()
     return measured.with_figures(Figure("of it, the platform's imports", imports, "s"))
 
 
-def _summed(home: Path, script: str, *words: str) -> None:
-    assert int(_python(home, script, *words).split()[-1]) == sum(range(ROWS))
+class _FirstResult:
+    """Processes of one kind, each timed from its start until it prints its result."""
 
+    def __init__(self, home: Path, script: str, *words: str) -> None:
+        self._home = home
+        self._command = [sys.executable, "-c", script, *words]
+        self._log = home / "fresh-run.log"
+        self._process: subprocess.Popen[str] | None = None
 
-def _python(home: Path, script: str, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", script, *words],
-        env=_environment(),
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    def prepare(self, _: int) -> Work:
+        """Let the process before come to its end, which is not timed."""
+        self.end()
+        return self._run
+
+    def end(self) -> None:
+        """Wait until the last process is gone."""
+        if self._process is not None:
+            self._process.communicate(timeout=WITHIN_S)
+            assert self._process.returncode == 0, self._log.read_text()
+
+    def _run(self) -> None:
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                env=_environment(),
+                cwd=self._home,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        printed = self._process.stdout.readline() if self._process.stdout else ""
+        assert printed.strip() == str(sum(range(ROWS))), self._log.read_text()
 
 
 def _environment() -> dict[str, str]:

@@ -11,7 +11,6 @@ from benchmarks.workbench import Workbench, drain_all, land
 from benchmarks.workloads import ROWS, Fleet
 from ilyama_assets.drains.protocol import Intake
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
-from ilyama_resources.settings import Settings
 
 BATCHES = 50
 SAMPLED = 2
@@ -19,9 +18,8 @@ SAMPLED = 2
 
 def measure(bench: Workbench) -> Measured:
     """Drain the same rows with both; of two rates, the slower one's seconds stand above."""
-    alone = Settings(home=bench.home / "one-core", spark_cores=1)
     with (
-        EmbeddedSpark(alone).in_use() as one_core,
+        EmbeddedSpark(bench.one_core_settings).in_use() as one_core,
         _intake(bench, bench.spark_remote, 2) as two,
         _intake(bench, one_core, 1) as one,
     ):

@@ -23,6 +23,8 @@ from ilyama_resources.segment_ids import SegmentIds
 from ilyama_resources.settings import PREFIX, Settings
 from tests.oracle import Event
 from tests.platform import Platform, fresh_platform
+from tests.running import processes_of
+from tests.waiting import eventually
 
 MILLION: int = 1_000_000
 
@@ -63,6 +65,11 @@ class Workbench:
         return Settings(home=self.home / "servers", broker_port=free_port())
 
     @cached_property
+    def one_core_settings(self) -> Settings:
+        """The settings of a second Spark, for those who measure on one core."""
+        return Settings(home=self.home / "one-core", spark_cores=1)
+
+    @cached_property
     def postgres_url(self) -> str:
         """The embedded Postgres."""
         return self._borrowed.enter_context(EmbeddedPostgres(self.settings).in_use())
@@ -91,6 +98,9 @@ class Workbench:
     def close(self) -> None:
         """Stop what was started; who asks again starts it anew."""
         self._borrowed.close()
+        # Servers end a moment after their last user, and until then write into their homes.
+        homes = (self.settings.home, self.one_core_settings.home)
+        eventually(lambda: not any(map(processes_of, homes)))
         for name in ("postgres_url", "spark_remote", "broker_url"):
             self.__dict__.pop(name, None)
 
