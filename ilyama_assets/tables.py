@@ -25,7 +25,9 @@ _DRAIN = TableColumn("drain_id", LONG, "drain that wrote the row")
 _DAY = TableColumn("day", DAY, "UTC day of received_at; the partition")
 _BATCH = TableColumn("batch_id", TEXT, "batch the row came in")
 _SCHEMA = TableColumn("schema_hash", TEXT, "fingerprint of the schema the device named")
-_PAYLOAD = TableColumn("payload", BYTES, "the message, byte for byte", skipping=False)
+_PAYLOAD = TableColumn(
+    "payload", BYTES, "the message, byte for byte", skipping=False, repeats=False
+)
 
 RAW_BATCHES = TableContract(
     "raw_batches",
@@ -39,7 +41,7 @@ RAW_BATCHES = TableContract(
         TableColumn("landed_at", MOMENT, "platform's clock when the message landed"),
         TableColumn("qos", LONG, "MQTT quality of service"),
         TableColumn("user_properties", TEXT, "MQTT user properties as JSON", skipping=False),
-        TableColumn("payload_sha256", TEXT, "hash of the payload", skipping=False),
+        TableColumn("payload_sha256", TEXT, "hash of the payload", skipping=False, repeats=False),
         TableColumn("payload_bytes", LONG, "size of the payload"),
         _PAYLOAD,
         _DRAIN,
@@ -81,7 +83,9 @@ ROW_CHANGES = TableContract(
         TableColumn("commit_seq", LONG, "number of the commit within its epoch"),
         TableColumn("op", TEXT, "insert, update or delete"),
         TableColumn("pk", TEXT, "primary key as sent", skipping=False),
-        TableColumn("row", TEXT, "whole row as sent; null for a delete", skipping=False),
+        TableColumn(
+            "row", TEXT, "whole row as sent; null for a delete", skipping=False, repeats=False
+        ),
         _SCHEMA,
         TableColumn("late", FLAG, "a newer change of this primary key was accepted before it"),
         TableColumn("synthetic", FLAG, "made by the platform, not sent by the device"),
@@ -165,7 +169,9 @@ _POINT_DAY = TableColumn("day", DAY, "UTC day of ts; the partition")
 
 def _datapoint_columns(*values: TableColumn) -> tuple[TableColumn, ...]:
     return (
-        TableColumn("datapoint_id", TEXT, "name of the datapoint, the same in every replay"),
+        TableColumn(
+            "datapoint_id", TEXT, "name of the datapoint, the same in every replay", repeats=False
+        ),
         _TS,
         TableColumn("owner_kind", TEXT, "component, system, location, node or global"),
         TableColumn("owner_id", TEXT, "owner; a device is a component"),

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 _ENCODER = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
@@ -16,9 +16,6 @@ _ENCODER = json.JSONEncoder(
 # Keys without white space or escapes, with values that are spelt in one way only.
 _MEMBER = r'"[^"\\]*":(?:0|-?[1-9][0-9]*|"[^"\\]*"|true|false|null)'
 _CANONICAL_IF_SORTED = re.compile(rf"(?:\{{{_MEMBER}(?:,{_MEMBER})*\}}\n)*")
-_REMEMBERED_PKS = 65_536
-_REMEMBERED_CHARACTERS = 128
-_pk_hashes: dict[str, str] = {}
 
 
 class PrimaryKeys(Protocol):
@@ -54,33 +51,13 @@ def pk_hash(pk: Mapping[str, Any]) -> str:
 
 
 def pk_hashes(batch: PrimaryKeys) -> list[str]:
-    """Return the `source_pk_hash` of every row of a batch.
-
-    Devices change the same rows again and again, so hashes are remembered by the key's text.
-    """
-    if len(_pk_hashes) > _REMEMBERED_PKS:
-        _pk_hashes.clear()
-    known = [*map(_pk_hashes.get, batch.pk_text)]
-    if all(known):
-        return cast("list[str]", known)
-    unknown = [index for index, found in enumerate(known) if found is None]
-    texts, pks = [batch.pk_text[i] for i in unknown], [batch.pk[i] for i in unknown]
-    computed = iter(_computed_pk_hashes(texts, pks))
-    return [found or next(computed) for found in known]
-
-
-def _computed_pk_hashes(texts: list[str], pks: list[Mapping[str, Any]]) -> list[str]:
+    """Return the `source_pk_hash` of every row of a batch."""
+    texts, pks = batch.pk_text, batch.pk
     spelled = texts if _are_canonical(texts, pks) else [canonical_json(pk) for pk in pks]
-    hashes = [hashlib.sha256(text.encode()).hexdigest() for text in spelled]
-    _pk_hashes.update(
-        (text, found)
-        for text, found in zip(texts, hashes, strict=True)
-        if len(text) <= _REMEMBERED_CHARACTERS
-    )
-    return hashes
+    return [hashlib.sha256(text.encode()).hexdigest() for text in spelled]
 
 
-def _are_canonical(texts: list[str], pks: list[Mapping[str, Any]]) -> bool:
+def _are_canonical(texts: Sequence[str], pks: Sequence[Mapping[str, Any]]) -> bool:
     orders = {*map(tuple, pks)}
     if any([*order] != sorted(order) for order in orders):
         return False

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 import msgspec
 
 from ilyama_protocol.canonical import canonical_hash
-from ilyama_protocol.contents import Contents, Row
+from ilyama_protocol.contents import Contents, MixedContents, Row
 from ilyama_protocol.fingerprint import SchemaColumn
 
 Scalar: TypeAlias = str | int | float | bool | None
+_NO_CONTENTS = MixedContents([])
 
 
 class RequestKind(StrEnum):
@@ -56,6 +57,10 @@ class RowBatch:
     def pk(self) -> list[dict[str, Scalar]]:
         """The primary key of every row."""
         return [msgspec.json.decode(text) for text in self.pk_text]
+
+    def without_contents(self) -> RowBatch:
+        """Return the batch as it is kept once its contents are told: they take most of its room."""
+        return replace(self, contents=_NO_CONTENTS)
 
     @property
     def row(self) -> list[Row | None]:

@@ -36,6 +36,8 @@ class TableColumn:
     nullable: bool = True
     skipping: bool = True
     """Whether files carry its smallest and largest value; not worth it for long texts."""
+    repeats: bool = True
+    """Whether its texts come again, so that a dictionary of them pays."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def write_data_file(
             file,
             compression="zstd",
             store_schema=False,
-            use_dictionary=_dictionaries(rows),
+            use_dictionary=_dictionaries(contract, rows),
+            column_encoding=dict.fromkeys(_whole_numbers(rows), "DELTA_BINARY_PACKED"),
             write_statistics=_numbers(rows),
         )
         file.flush()
@@ -101,15 +104,26 @@ def write_data_file(
     )
 
 
-def _dictionaries(rows: pa.Table) -> list[str]:
-    """Every column but doubles: by a dictionary Spark would not find -0.0 where 0.0 is asked."""
-    return [field.name for field in rows.schema if not pa.types.is_floating(field.type)]
+def _dictionaries(contract: TableContract, rows: pa.Table) -> list[str]:
+    """Repeated texts; by a dictionary of doubles Spark would not find -0.0 where 0.0 is asked."""
+    repeats = {column.name for column in contract.columns if column.repeats}
+    return [f.name for f in rows.schema if _is_text(f.type) and f.name in repeats]
+
+
+def _whole_numbers(rows: pa.Table) -> list[str]:
+    """Clocks and counters: as differences they take hardly any room."""
+    kinds = (pa.types.is_integer, pa.types.is_timestamp)
+    return [f.name for f in rows.schema if any(is_kind(f.type) for is_kind in kinds)]
 
 
 def _numbers(rows: pa.Table) -> list[str]:
     """Every column but texts: the log has their bounds, and again they cost a third of writing."""
+    return [field.name for field in rows.schema if not _is_text(field.type)]
+
+
+def _is_text(kind: pa.DataType) -> bool:
     texts = (pa.types.is_string, pa.types.is_binary, pa.types.is_dictionary)
-    return [f.name for f in rows.schema if not any(is_text(f.type) for is_text in texts)]
+    return any(is_kind(kind) for is_kind in texts)
 
 
 def statistics(contract: TableContract, rows: pa.Table) -> str:
@@ -134,7 +148,7 @@ def _bounds(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
     if values.null_count == len(values) or pa.types.is_boolean(kind):
         return None
     if pa.types.is_dictionary(values.type):
-        values = pc.unique(values).dictionary_decode()
+        values = _used(values)
     found = pc.min_max(values)
     low, high = found["min"].as_py(), found["max"].as_py()
     if isinstance(low, str) and max(len(low), len(high)) > LONGEST_BOUND:
@@ -142,6 +156,14 @@ def _bounds(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
     if pa.types.is_timestamp(kind):
         return low.isoformat(timespec="microseconds"), high.isoformat(timespec="microseconds")
     return low, high
+
+
+def _used(values: pa.ChunkedArray) -> pa.Array:
+    """The texts of dictionaries that stand anywhere; where there is no other, one surely does."""
+    dictionaries = [chunk.dictionary for chunk in values.chunks if len(chunk)]
+    if not values.null_count and all(len(texts) == 1 for texts in dictionaries):
+        return pa.concat_arrays(dictionaries)
+    return pc.unique(values).dictionary_decode()
 
 
 def by_table(files: Iterable[DataFile]) -> dict[str, list[DataFile]]:

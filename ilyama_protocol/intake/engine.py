@@ -264,9 +264,14 @@ class IntakeEngine:
         schema: BoundSchema | None,
     ) -> AcceptedRows:
         affinities = None if schema is None else affinities_of(schema)
-        points = datapoints_of(batch, decision.new, affinities)
         return AcceptedRows(
-            arrival, batch, decision.new, decision.late, self._keys, numbers, points
+            arrival,
+            batch.without_contents(),
+            decision.new,
+            decision.late,
+            self._keys,
+            numbers,
+            datapoints_of(batch, decision.new, affinities),
         )
 
     def _remember(

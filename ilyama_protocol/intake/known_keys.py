@@ -1,7 +1,8 @@
 """The primary keys of a device: hashed, told as instances and bound to their series once each.
 
 Devices change the same rows again and again. A primary key gets a number when its text is first
-seen; from then on a row costs one look-up, and whole columns follow from the numbers.
+seen; from then on a row costs one look-up, and whole columns follow from the numbers. Devices of
+a fleet often have the same keys, and what follows from a key's text alone is remembered for all.
 """
 
 from __future__ import annotations
@@ -26,6 +27,18 @@ KeyNumbers = npt.NDArray[np.int64]
 class _Unknown(NamedTuple):
     pk: list[Mapping[str, Any]]
     pk_text: list[str]
+
+
+class _Told(NamedTuple):
+    """What follows from the text of a primary key alone."""
+
+    pk_hash: str
+    instance: str
+
+
+_REMEMBERED_KEYS = 65_536
+_REMEMBERED_CHARACTERS = 128
+_remembered: dict[str, _Told] = {}
 
 
 class RowHashes:
@@ -87,9 +100,26 @@ class KnownKeys:
         return np.array(found, np.int64)
 
     def _learn(self, new: list[str]) -> None:
-        unknown = _Unknown([*map(msgspec.json.decode, new)], new)
-        hashes, instances = pk_hashes(unknown), instances_of(unknown)
+        hashes, instances = zip(*_told_of(new), strict=True)
         self._numbers.update((text, number) for number, text in enumerate(new, len(self.texts)))
         self.texts += new
         self.hashes += hashes
         self.instances += instances
+
+
+def _told_of(texts: list[str]) -> list[_Told]:
+    found = [*map(_remembered.get, texts)]
+    unknown = [text for text, told in zip(texts, found, strict=True) if told is None]
+    learnt = _learnt(unknown) if unknown else {}
+    return [told or learnt[text] for text, told in zip(texts, found, strict=True)]
+
+
+def _learnt(texts: list[str]) -> dict[str, _Told]:
+    unknown = _Unknown([*map(msgspec.json.decode, texts)], texts)
+    told = map(_Told, pk_hashes(unknown), instances_of(unknown))
+    learnt = dict(zip(texts, told, strict=True))
+    if len(_remembered) > _REMEMBERED_KEYS:
+        _remembered.clear()
+    short = {text for text in texts if len(text) <= _REMEMBERED_CHARACTERS}
+    _remembered.update((text, learnt[text]) for text in short)
+    return learnt

@@ -68,7 +68,8 @@ def cut_texts(payload: bytes, op: list[str], *, other_objects: int) -> RowTexts 
     if at is None:
         return None
     # Of a flat object, the closing brace comes next; before it stands `pk":` or `row":`.
-    flat = np.flatnonzero(octets[at[:-1]] < octets[at[1:]])
+    braces = octets[at]
+    flat = np.flatnonzero(braces[:-1] < braces[1:])
     begins, ends = at[flat], at[flat + 1] + 1
     last = octets[begins - 3 - (octets[begins - 1] == _SPACE)]
     pks, rows = np.flatnonzero(last == _LAST_OF_PK), np.flatnonzero(last == _LAST_OF_ROW)
