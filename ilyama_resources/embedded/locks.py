@@ -2,9 +2,14 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+_LOOKS_END_WITHIN_S: Final = 0.5
+_TRY_EVERY_S: Final = 0.01
 
 
 class Taken(Exception):
@@ -21,8 +26,27 @@ def shared(path: Path) -> Iterator[None]:
 @contextmanager
 def exclusive(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold `path` alone; wait until nobody else holds it, or raise Taken."""
-    with _locked(path, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)):
+    descriptor = _open(path)
+    try:
+        if wait:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        else:
+            take_alone(descriptor)
         yield
+    finally:
+        os.close(descriptor)
+
+
+def take_alone(descriptor: int) -> None:
+    """Lock an open file alone, or raise Taken; who only looks whether it is held is waited for."""
+    deadline = time.monotonic() + _LOOKS_END_WITHIN_S
+    while True:
+        try:
+            return _take(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except Taken:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_TRY_EVERY_S)
 
 
 def hold_until_exit(path: Path) -> None:

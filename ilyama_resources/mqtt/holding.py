@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from ilyama_resources.durability import make_directory
+from ilyama_resources.embedded import locks
 from ilyama_resources.mqtt.errors import LandingBusy
 
 
@@ -43,8 +43,8 @@ def sole_holder(lock: Path) -> Iterator[None]:
     make_directory(lock.parent)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+        locks.take_alone(descriptor)
+    except locks.Taken as error:
         os.close(descriptor)
         raise LandingBusy(f"Another process lands what devices send; it holds {lock}.") from error
     try:

@@ -1,6 +1,5 @@
 """The supervisor of a stack: its configuration, its life, and what it says of its parts."""
 
-import fcntl
 import hashlib
 import os
 import pwd
@@ -83,8 +82,8 @@ class Supervisor:
     def _locked(self) -> int:
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            locks.take_alone(descriptor)
+        except locks.Taken as error:
             os.close(descriptor)
             raise StackRunning(
                 f"a stack is running on {self._settings.home} already: `ilyama status` shows it, "
