@@ -1,6 +1,7 @@
 """The real servers, started when the first test asks for them and shared by all of a session."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,13 @@ def _no_settings_of_the_developer() -> Iterator[None]:
             patch.delenv(name)
         patch.setitem(Settings.model_config, "env_file", None)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_are_heard() -> None:
+    """Tests that run in the background would start processes that ignore Ctrl-C."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

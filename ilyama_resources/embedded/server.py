@@ -189,9 +189,19 @@ def wait_until(
 
 
 def dies_with_parent(signal_number: signal.Signals) -> Callable[[], None]:
-    """Make a `preexec_fn` after which the kernel signals the child when its parent dies."""
+    """Make a `preexec_fn` after which the kernel signals the child when its parent dies.
+
+    It also lets the child hear every signal: what a parent ignores, as `nohup` and a shell's
+    background jobs do, its children would ignore too, and nobody could stop them.
+    """
     libc = ctypes.CDLL(None)
-    return lambda: libc.prctl(_PR_SET_PDEATHSIG, int(signal_number))
+
+    def prepare() -> None:
+        for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(ignored, signal.SIG_DFL)
+        libc.prctl(_PR_SET_PDEATHSIG, int(signal_number))
+
+    return prepare
 
 
 def _rotate(log_file: Path) -> None:

@@ -247,6 +247,22 @@ def test_the_last_user_to_leave_stops_it_cleanly_and_messages_stay(
             assert land_everything(session, expected=20) == 20
 
 
+@pytest.fixture
+def _deaf_to_signals() -> Iterator[None]:
+    numbers = (signal.SIGHUP, signal.SIGTERM)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_deaf_to_signals")
+def test_it_can_be_stopped_though_whoever_starts_it_ignores_signals(server: EmbeddedBroker) -> None:
+    with server.in_use():
+        pid = pid_of(server)
+    assert eventually(lambda: not is_alive(pid), within_s=server.stop_within_s - 10)
+
+
 def test_what_was_acknowledged_survives_kills_of_the_broker(
     server: EmbeddedBroker, home: Settings
 ) -> None:
