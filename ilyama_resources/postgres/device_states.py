@@ -17,6 +17,7 @@ from ilyama_protocol.intake.state import (
     BoundSchema,
     DeviceState,
     LineageState,
+    Mark,
     decode_state,
     encode_state,
 )
@@ -33,6 +34,7 @@ class KeptLineage(msgspec.Struct, omit_defaults=True):
     watermarks: dict[str, int] = {}
     floors: dict[str, int] = {}
     schemas: dict[str, int] = {}
+    marks: dict[str, list[Mark]] = {}
 
 
 class KeptState(msgspec.Struct, omit_defaults=True):
@@ -111,6 +113,7 @@ def _kept(state: DeviceState) -> str:
             lineage.watermarks,
             lineage.floors,
             {schema_hash: bound.holds_from for schema_hash, bound in lineage.schemas.items()},
+            lineage.marks,
         )
         for table, lineage in state.lineages.items()
     }
@@ -127,6 +130,7 @@ def _whole(kept: KeptState, columns: Mapping[str, Columns]) -> DeviceState:
                 schema_hash: BoundSchema(holds_from, columns[schema_hash])
                 for schema_hash, holds_from in lineage.schemas.items()
             },
+            lineage.marks,
         )
         for table, lineage in kept.lineages.items()
     }

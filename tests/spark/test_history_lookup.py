@@ -47,6 +47,21 @@ def test_a_repeat_above_the_floor_of_its_lineage_adds_no_rows(platform: Platform
     assert (last["rows_new"], last["rows_duplicate"], last["rows_below_floor"]) == (0, 3, 1)
 
 
+def test_drains_that_cannot_hold_what_is_asked_for_are_not_read(platform: Platform) -> None:
+    recut = batch(change(5), change(4), change(6))
+    with platform.intake() as intake:
+        drained(intake, [(ONE, PAYLOAD)])
+        for table in ("row_changes", "batch_ledger"):
+            for file in intake.warehouse.files(table):
+                (intake.warehouse.location(table) / file.path).unlink()
+        drained(intake, [(ONE, batch(change(4), change(5)))])
+
+        (report,) = drained(intake, [(ONE, recut), (ONE, batch(change(4), change(5)))])
+
+    assert report.seal.findings.messages == 2
+    assert (report.integrity.received, report.integrity.balanced) == (2, True)
+
+
 def _raise_floor(platform: Platform, device_id: str, floor: int) -> None:
     with platform.gateway.transaction() as tx:
         state = decode_state(tx.device_states.of([device_id])[device_id].encode())

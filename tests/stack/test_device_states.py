@@ -1,9 +1,16 @@
 """What is remembered of devices comes back as it was, and columns are kept once for a fleet."""
 
+from msgspec.structs import fields
 from sqlalchemy import create_engine, text
 
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
-from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState, encode_state
+from ilyama_protocol.intake.state import (
+    BoundSchema,
+    DeviceState,
+    LineageState,
+    Mark,
+    encode_state,
+)
 from tests.platform import Platform
 
 COLUMNS = (
@@ -14,8 +21,12 @@ COLUMNS = (
 
 def test_a_state_comes_back_whole_and_its_columns_lie_elsewhere(platform: Platform) -> None:
     schemas = {"5c" * 32: BoundSchema(7, COLUMNS)}
-    lineage = LineageState({"epoch": 3}, {"epoch": 1}, schemas)
-    state = encode_state(DeviceState(9, {"epoch": 0}, {"readings": lineage})).decode()
+    lineage = LineageState({"epoch": 3}, {"epoch": 1}, schemas, {"epoch": [Mark(-1, 4)]})
+    device = DeviceState(9, {"epoch": 0}, {"readings": lineage})
+    for part in (device, lineage):
+        told = {field.name: getattr(part, field.name) for field in fields(part)}
+        assert all(told.values()), f"give every field a value, lest it is forgotten: {told}"
+    state = encode_state(device).decode()
     fleet = {f"acme/{number}": state for number in range(3)}
     with platform.gateway.transaction() as tx:
         tx.device_states.advance(fleet.items(), drain_id=1)
