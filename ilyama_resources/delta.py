@@ -117,7 +117,7 @@ class Warehouse:
 
     def _within(self, table: str, bounds: Bounds) -> pa.Table:
         actions = pa.table(self._current(table).get_add_actions(flatten=True))
-        keep = pa.array([True] * actions.num_rows)
+        keep = pa.array([True] * actions.num_rows, pa.bool_())
         for column, (lowest, highest) in bounds.items():
             if f"min.{column}" in actions.column_names:
                 reaches = pc.greater_equal(actions[f"max.{column}"], lowest)

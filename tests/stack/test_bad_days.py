@@ -71,6 +71,18 @@ def test_a_device_that_kills_its_worker_cannot_stop_the_others(
     assert any(line["outcome"] == "accepted" for line in lines)
 
 
+def test_a_drain_of_nothing_but_rejected_messages_ends_like_any_other(platform: Platform) -> None:
+    lines = generate(23, batches=40, day_crossings=False)
+    outcomes = [line["outcome"] for line in expected_tables(lines)["batch_ledger"]]
+    events = [
+        event for event, outcome in zip(lines, outcomes, strict=True) if outcome == "rejected"
+    ]
+    assert events
+    platform.import_events(events)
+    platform.drain()
+    platform.assert_equals_oracle(events)
+
+
 def test_a_second_drain_is_told_that_one_is_at_work(platform: Platform) -> None:
     with (
         platform.intake() as intake,
