@@ -55,15 +55,17 @@ def up(*, simulator: bool, detach: bool) -> None:
     parts = parts_of(settings, simulator=simulator)
     _require_means(settings, parts)
     with stop_signals():
-        process = supervisor.start(parts, attached=not detach)
+        watched = WatchedSupervisor(supervisor, parts, attached=not detach)
         try:
-            _wait_until_healthy(settings, supervisor, process)
+            _wait_until_healthy(settings, watched)
             _tell_where(settings, detach=detach)
+            if not detach:
+                watched.stay()
         except (_Stopped, PlatformError):
-            _stop(supervisor, process)
+            watched.stop()
             raise
-        if not detach:
-            stay(supervisor, process, parts)
+    if not detach:
+        console.print("The stack was stopped.")
 
 
 def down() -> None:
@@ -156,17 +158,63 @@ def _require_means(settings: Settings, parts: Sequence[Part]) -> None:
             )
 
 
-def _wait_until_healthy(
-    settings: Settings, supervisor: Supervisor, process: subprocess.Popen[bytes]
-) -> None:
+class WatchedSupervisor:
+    """A supervisor that is started again when it is killed, as long as this process watches it."""
+
+    def __init__(self, supervisor: Supervisor, parts: Sequence[Part], *, attached: bool) -> None:
+        self.supervisor = supervisor
+        self._parts = parts
+        self._attached = attached
+        self._process = self._start()
+
+    def look_after(self) -> None:
+        """Start a killed one again.
+
+        Raises:
+            StackFailed: It ended by itself, as one does that cannot use its configuration.
+        """
+        code = self._process.poll()
+        if code is None:
+            return
+        if code >= 0:
+            raise StackFailed("the supervisor ended: see `ilyama logs supervisor`.")
+        self._start_again()
+
+    def stay(self) -> None:
+        """Wait for its end; one that died without being asked to is started again."""
+        while self._process.wait() != 0:
+            self._start_again()
+
+    def stop(self) -> None:
+        """Have it stop every part in order; who asks once more is not heard meanwhile."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        errors.print("\nStopping every part in order ...")
+        self._process.terminate()
+        try:
+            self._process.wait(_STOPPED_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.supervisor.stop()
+            self._process.kill()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return self.supervisor.start(self._parts, attached=self._attached)
+
+    def _start_again(self) -> None:
+        errors.print("The supervisor died; starting it again.")
+        time.sleep(_RESTART_PAUSE_S)
+        wait_until(lambda: not self.supervisor.running, within_s=_STOPPED_WITHIN_S)
+        self._process = self._start()
+
+
+def _wait_until_healthy(settings: Settings, watched: WatchedSupervisor) -> None:
     started = time.monotonic()
     ready: set[str] = set()
     healths: list[PartHealth] = []
     with console.status("Starting ...") as line:
         while time.monotonic() - started < _HEALTHY_WITHIN_S:
-            if process.poll() is not None:
-                raise StackFailed(f"the supervisor ended: see {settings.log / 'supervisor.log'}.")
-            healths = part_healths(settings, supervisor)
+            watched.look_after()
+            healths = part_healths(settings, watched.supervisor)
             for health in healths:
                 if health.healthy and health.name not in ready:
                     ready.add(health.name)
@@ -201,32 +249,6 @@ def _tell_where(settings: Settings, *, detach: bool) -> None:
     table.add_row("to look", "ilyama status | ilyama logs")
     table.add_row("to stop", "ilyama down" if detach else "Ctrl-C")
     console.print("\nIlyama is running.", table)
-
-
-def stay(supervisor: Supervisor, process: subprocess.Popen[bytes], parts: Sequence[Part]) -> None:
-    """Wait for the supervisor's end; one that died without being asked to is started again."""
-    try:
-        while process.wait() != 0:
-            errors.print("The supervisor died; starting it again.")
-            time.sleep(_RESTART_PAUSE_S)
-            wait_until(lambda: not supervisor.running, within_s=_STOPPED_WITHIN_S)
-            process = supervisor.start(parts, attached=True)
-    except (_Stopped, PlatformError):
-        _stop(supervisor, process)
-        raise
-    console.print("The stack was stopped.")
-
-
-def _stop(supervisor: Supervisor, process: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    errors.print("\nStopping every part in order ...")
-    process.terminate()
-    try:
-        process.wait(_STOPPED_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        supervisor.stop()
-        process.kill()
 
 
 @contextmanager

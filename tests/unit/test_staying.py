@@ -5,7 +5,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from threading import Timer
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import typer
@@ -16,19 +16,23 @@ from ilyama_service.stack.supervision import Supervisor
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class _DyingOnce:
-    """A supervisor whose next life lasts; a moment later somebody asks for the end."""
+class _KilledOnce:
+    """A supervisor whose first life ends at once, by `first`; the second lasts."""
 
     running = False
 
-    def __init__(self) -> None:
+    def __init__(self, first: str) -> None:
+        self._first = first
         self.lives: list[subprocess.Popen[bytes]] = []
 
     def start(self, parts: object, *, attached: bool) -> subprocess.Popen[bytes]:
         del parts, attached
-        self.lives.append(subprocess.Popen(["sleep", "60"]))
-        Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        script = "sleep 60" if self.lives else self._first
+        self.lives.append(subprocess.Popen(["sh", "-c", f"exec {script}"]))
         return self.lives[-1]
+
+
+KILLED = "sh -c 'kill -9 $$'"
 
 
 @pytest.fixture
@@ -40,10 +44,38 @@ def _own_signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         signal.signal(number, handler)
 
 
+def _watched(supervisor: _KilledOnce) -> stack.WatchedSupervisor:
+    return stack.WatchedSupervisor(cast(Supervisor, supervisor), [], attached=True)
+
+
 @pytest.mark.usefixtures("_own_signals")
 def test_a_supervisor_that_was_started_again_is_stopped_too() -> None:
-    supervisor: Any = _DyingOnce()
-    dead = subprocess.Popen(["false"])
+    supervisor = _KilledOnce(KILLED)
+    watched = _watched(supervisor)
+    asked = Timer(1, os.kill, (os.getpid(), signal.SIGTERM))
+    asked.start()
     with pytest.raises(typer.Exit), stack.stop_signals():
-        stack.stay(cast(Supervisor, supervisor), dead, [])
-    assert [life.poll() for life in supervisor.lives] == [-signal.SIGTERM]
+        watched.stay()
+    watched.stop()
+    assert [life.poll() for life in supervisor.lives] == [-signal.SIGKILL, -signal.SIGTERM]
+
+
+@pytest.mark.usefixtures("_own_signals")
+def test_one_that_is_killed_before_every_part_is_healthy_is_started_again() -> None:
+    supervisor = _KilledOnce(KILLED)
+    watched = _watched(supervisor)
+    supervisor.lives[0].wait()
+    watched.look_after()
+    watched.look_after()
+    watched.stop()
+    assert [life.poll() for life in supervisor.lives] == [-signal.SIGKILL, -signal.SIGTERM]
+
+
+@pytest.mark.usefixtures("_own_signals")
+def test_one_that_cannot_start_is_not_tried_for_ever() -> None:
+    supervisor = _KilledOnce("false")
+    watched = _watched(supervisor)
+    supervisor.lives[0].wait()
+    with pytest.raises(stack.StackFailed, match="logs supervisor"):
+        watched.look_after()
+    assert len(supervisor.lives) == 1
