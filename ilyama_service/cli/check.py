@@ -1,10 +1,14 @@
 """`ilyama check`: ask the validator about payloads before a device sends them."""
 
+import os
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain, islice
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated, BinaryIO, NoReturn
+from typing import Annotated, BinaryIO, Final, NamedTuple, NoReturn
 
 import msgspec
 import typer
@@ -16,6 +20,8 @@ from ilyama_protocol.validation import validate
 STANDARD_INPUT = Path("-")
 _REJECTED = 1
 _UNUSABLE = 2
+_PORTION_LINES: Final = 1000
+_PORTIONS_PER_CORE: Final = 8
 
 
 class Submission(msgspec.Struct):
@@ -45,6 +51,18 @@ class Report(msgspec.Struct):
     json_path: str | None = None
     message: str | None = None
     action: str | None = None
+
+
+Portion = list[tuple[int, bytes]]
+"""Lines of a file with their numbers."""
+
+
+class Answered(NamedTuple):
+    """The answers to a portion, as they are printed."""
+
+    lines: bytes
+    complaints: list[str]
+    all_accepted: bool
 
 
 _SUBMISSION = msgspec.json.Decoder(Submission)
@@ -79,24 +97,48 @@ def check(
 def _answer_lines(file: Path) -> bool:
     all_accepted = True
     with _opened(file) as lines:
-        for answer in _answers(lines):
-            if answer is None or not answer.accepted:
-                all_accepted = False
-            if answer is not None:
-                sys.stdout.buffer.write(_ENCODER.encode(answer) + b"\n")
+        for answered in _answered_in_order(_portions(lines)):
+            all_accepted = all_accepted and answered.all_accepted
+            sys.stdout.buffer.write(answered.lines)
+            for complaint in answered.complaints:
+                typer.echo(complaint, err=True)
     sys.stdout.buffer.flush()
     return all_accepted
 
 
-def _answers(lines: Iterable[bytes]) -> Iterator[Answer | None]:
-    for number, line in enumerate(lines, start=1):
+def _portions(lines: Iterable[bytes]) -> Iterator[Portion]:
+    numbered = enumerate(lines, start=1)
+    while portion := list(islice(numbered, _PORTION_LINES)):
+        yield portion
+
+
+def _answered_in_order(portions: Iterator[Portion]) -> Iterator[Answered]:
+    """Answer portions on all cores; one alone is not worth another process."""
+    first = list(islice(portions, 2))
+    if len(first) < 2:
+        yield from map(_answered, first)
+        return
+    cores = len(os.sched_getaffinity(0))
+    waiting = chain(first, portions)
+    # Ctrl-C is for the process that was started, not for these.
+    deaf = (signal.SIGINT, signal.SIG_IGN)
+    with get_context("fork").Pool(cores, signal.signal, deaf) as pool:
+        while at_once := list(islice(waiting, cores * _PORTIONS_PER_CORE)):
+            yield from pool.map(_answered, at_once, chunksize=1)
+
+
+def _answered(portion: Portion) -> Answered:
+    answers: list[Answer] = []
+    complaints: list[str] = []
+    for number, line in portion:
         if not line.strip():
             continue
         try:
-            yield _answer(_SUBMISSION.decode(line))
+            answers.append(_answer(_SUBMISSION.decode(line)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            typer.echo(f"line {number} is not a submission: {error}", err=True)
-            yield None
+            complaints.append(f"line {number} is not a submission: {error}")
+    all_accepted = not complaints and all(answer.accepted for answer in answers)
+    return Answered(_ENCODER.encode_lines(answers), complaints, all_accepted)
 
 
 def _answer(submission: Submission) -> Answer:

@@ -206,3 +206,16 @@ def test_a_line_that_is_no_submission_is_named_and_the_rest_goes_on(line: bytes)
     assert result.exit_code == 1
     assert [answer["id"] for answer in answers(result)] == ["a", "c"]
     assert result.stderr.startswith("line 2 is not a submission: ")
+
+
+def test_thousands_of_lines_are_answered_in_their_order() -> None:
+    lines = [submission(str(n), BAD if n % 7 == 0 else GOOD) for n in range(5000)]
+    lines[4321] = b"nonsense\n"
+
+    result = run("--jsonl", "-", stdin=b"".join(lines))
+
+    assert result.exit_code == 1
+    assert [(answer["id"], answer["accepted"]) for answer in answers(result)] == [
+        (str(n), n % 7 != 0) for n in range(5000) if n != 4321
+    ]
+    assert result.stderr.startswith("line 4322 is not a submission: ")
