@@ -20,7 +20,8 @@ from benchmarks.workloads import COLUMNS, ROWS, Fleet
 from ilyama_assets.derived import DerivedTable
 from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.tables import CURRENT_VALUE
-from ilyama_assets.transforms.current_values import IDENTITY, datapoints_of_drains, newest_per_key
+from ilyama_assets.transforms.current_values import newest_per_key
+from ilyama_assets.transforms.newest_points import IDENTITY, newest_points_of_drains
 from tests.oracle import Event
 from tests.platform import Platform
 
@@ -63,8 +64,9 @@ def derive(intake: Intake) -> None:
     session, warehouse = intake.session(), intake.warehouse
     table = DerivedTable(CURRENT_VALUE, intake.gateway, warehouse, session)
     with table.next_run() as run:
-        points = datapoints_of_drains(session, warehouse, run)
-        newest = newest_per_key(points, stale_after_h=intake.settings.stale_after_h)
+        settings = intake.settings
+        points = newest_points_of_drains(session, warehouse, run, tasks=settings.cores)
+        newest = newest_per_key(points, stale_after_h=settings.stale_after_h)
         table.merge(newest, run, on=IDENTITY, newer="ts")
 
 

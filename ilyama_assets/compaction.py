@@ -61,7 +61,7 @@ def compaction(
         context.log.info(f"{result.table} of {result.day}: {result.before} files became few")
     removed = sum(warehouse.vacuum(table) for table in sweepable(warehouse, gateway))
     keep = timedelta(days=load_settings().run_keep_days)
-    compact_records(gateway, now=datetime.now(UTC), keep_drains=keep)
+    compact_records(gateway, now=datetime.now(UTC), keep=keep)
     return MaterializeResult(
         metadata={
             "tables and days": len(done),
@@ -77,12 +77,14 @@ def compaction(
     )
 
 
-def compact_records(gateway: Gateway, *, now: datetime, keep_drains: timedelta) -> None:
+def compact_records(gateway: Gateway, *, now: datetime, keep: timedelta) -> None:
     """Let the books of days past not grow with the number of their drains and segments."""
     with gateway.transaction() as tx:
         tx.ledger.roll_up(before=now.date() - ROLLED_UP_AFTER)
         tx.segments.forget(drained_before=now - FORGOTTEN_AFTER)
-        tx.drains.forget(closed_before=now - keep_drains)
+        tx.drains.forget(closed_before=now - keep)
+        tx.drains.forget_log(before=now - keep)
+        tx.derived_runs.forget(closed_before=now - keep)
         tx.commit()
 
 

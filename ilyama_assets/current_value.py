@@ -8,7 +8,8 @@ from ilyama_assets.automation import after_new_drains
 from ilyama_assets.catalog import KINDS, OWNERS, column_schema
 from ilyama_assets.derived import DerivedTable
 from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
-from ilyama_assets.transforms.current_values import IDENTITY, datapoints_of_drains, newest_per_key
+from ilyama_assets.transforms.current_values import newest_per_key
+from ilyama_assets.transforms.newest_points import IDENTITY, newest_points_of_drains
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.derived_runs import DerivedRun
@@ -53,7 +54,8 @@ def _take_up(
     table: DerivedTable, spark: Spark, warehouse: Warehouse, *, rebuild: bool
 ) -> DerivedRun:
     with table.next_run(rebuild=rebuild) as run:
-        points = datapoints_of_drains(spark.spark_session, warehouse, run)
-        newest = newest_per_key(points, stale_after_h=load_settings().stale_after_h)
+        session, settings = spark.spark_session, load_settings()
+        points = newest_points_of_drains(session, warehouse, run, tasks=settings.cores)
+        newest = newest_per_key(points, stale_after_h=settings.stale_after_h)
         table.merge(newest, run, on=IDENTITY, newer="ts")
     return run

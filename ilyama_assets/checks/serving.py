@@ -13,11 +13,11 @@ from ilyama_assets.checks.reports import SAMPLE_ROWS, report
 from ilyama_assets.checks.tables import read
 from ilyama_assets.tables import CURRENT_VALUE
 from ilyama_assets.transforms.current_values import (
-    IDENTITY,
     datapoints_until,
     days_of_drains,
     newest_per_key,
 )
+from ilyama_assets.transforms.newest_points import IDENTITY
 from ilyama_protocol.identifiers import escape_key
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.copying import shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
@@ -11,6 +11,7 @@ from ilyama_assets.drains.projection import decoded
 from ilyama_assets.drains.sealing import Seal
 from ilyama_assets.drains.totals import GROUP
 from ilyama_resources.postgres import Transaction
+from ilyama_resources.postgres.current_values import Lineage
 from ilyama_resources.postgres.drains import Drain
 from ilyama_resources.postgres.ledger import LedgerTotal
 
@@ -37,9 +38,13 @@ def _advance_current_values(
     touched = {tuple(row.values()) for row in lineages.aggregate([]).to_pylist()}
     tx.current_values.stop_serving(seal.crowded)
     unserved = tx.current_values.unserved(touched)
-    tx.current_values.advance(_without(values, unserved), drain_id=drain.drain_id)
-    crowded = tx.current_values.crowded(touched - unserved, limit=served_instances)
-    tx.current_values.stop_serving(crowded)
+    grown = tx.current_values.advance(_without(values, unserved), drain_id=drain.drain_id)
+    counted = tx.current_values.recount(_above(served_instances, grown))
+    tx.current_values.stop_serving(_above(served_instances, counted))
+
+
+def _above(limit: int, instances: Mapping[Lineage, int]) -> list[Lineage]:
+    return [lineage for lineage, count in instances.items() if count > limit]
 
 
 def _without(values: pa.Table, lineages: set[tuple[str, str]]) -> pa.Table:

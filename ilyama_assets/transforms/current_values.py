@@ -8,42 +8,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
+from ilyama_assets.transforms.newest_points import IDENTITY
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.postgres.derived_runs import DerivedRun
 
-IDENTITY = ("owner_kind", "owner_id", "key", "instance", "provenance")
-_POINT_COLUMNS = (
-    *IDENTITY,
-    "kind",
-    "value_double",
-    "value_text",
-    "ts",
-    "source",
-    "datapoint_id",
-    "late",
-)
-
-
-def datapoints_of_drains(session: SparkSession, warehouse: Warehouse, run: DerivedRun) -> DataFrame:
-    """The metrics and states that the drains of a run wrote."""
-    points = all_datapoints(session, warehouse)
-    return points.where(F.col("drain_id").between(run.from_drain, run.to_drain))
-
 
 def datapoints_until(session: SparkSession, warehouse: Warehouse, drain_id: int) -> DataFrame:
-    """The metrics and states of all drains up to one."""
-    return all_datapoints(session, warehouse).where(F.col("drain_id") <= drain_id)
-
-
-def days_of_drains(warehouse: Warehouse, run: DerivedRun) -> list[date]:
-    """The days on which the drains of a run may have written datapoints."""
-    drains = {"drain_id": (run.from_drain, run.to_drain)}
-    tables = (METRIC_DATAPOINT.name, STATE_DATAPOINT.name)
-    return sorted({day for table in tables for day in warehouse.days_within(table, drains)})
-
-
-def all_datapoints(session: SparkSession, warehouse: Warehouse) -> DataFrame:
-    """Metrics and states in one shape."""
+    """The metrics and states of all drains up to one, in one shape."""
     metrics = _read(session, warehouse, METRIC_DATAPOINT.name).select(
         *_common("metric"),
         F.col("value").alias("value_double"),
@@ -54,7 +25,14 @@ def all_datapoints(session: SparkSession, warehouse: Warehouse) -> DataFrame:
         F.lit(None).cast("double").alias("value_double"),
         F.col("value").alias("value_text"),
     )
-    return metrics.unionByName(states)
+    return metrics.unionByName(states).where(F.col("drain_id") <= drain_id)
+
+
+def days_of_drains(warehouse: Warehouse, run: DerivedRun) -> list[date]:
+    """The days on which the drains of a run may have written datapoints."""
+    drains = {"drain_id": (run.from_drain, run.to_drain)}
+    tables = (METRIC_DATAPOINT.name, STATE_DATAPOINT.name)
+    return sorted({day for table in tables for day in warehouse.days_within(table, drains)})
 
 
 def newest_per_key(points: DataFrame, *, stale_after_h: float) -> DataFrame:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     Connection,
     Label,
@@ -18,8 +19,10 @@ from sqlalchemy import (
     delete,
     func,
     literal,
+    literal_column,
     select,
     tuple_,
+    update,
 )
 from sqlalchemy.dialects.postgresql import insert
 
@@ -88,6 +91,9 @@ class ServedValue(NamedTuple):
 
 
 _FIELDS = [CURRENT_VALUE.c[name] for name in CurrentValueRecord._fields]
+_PLACE = (CURRENT_VALUE.c.owner_id, CURRENT_VALUE.c.source_table, CURRENT_VALUE.c.instance)
+_IS_NEW: Label[bool] = literal_column(f"{CURRENT_VALUE.name}.xmax = 0").label("is_new")
+"""Whether a row that was stored was not there before: nobody has replaced or locked it."""
 _ORDER = (
     CURRENT_VALUE.c.owner_id,
     collate(CURRENT_VALUE.c.key, "C"),
@@ -129,8 +135,11 @@ class CurrentValues:
         lineage = tuple_(CURRENT_VALUE.c.owner_id, CURRENT_VALUE.c.source_table)
         self._connection.execute(delete(CURRENT_VALUE).where(lineage.in_(these(gone))))
 
-    def advance(self, values: pa.Table, *, drain_id: int) -> None:
-        """Store values that are newer than what is there."""
+    def advance(self, values: pa.Table, *, drain_id: int) -> dict[Lineage, int]:
+        """Store values that are newer than what is there.
+
+        Returns the lineages that have new instances, with how many they have now, or more.
+        """
         # In the order of the index, neighbours find its pages in memory.
         incoming = copied_arrow(self._connection, CURRENT_VALUE, values.sort_by("identity"))
         names = [*values.column_names, "updated_at", "drain_id"]
@@ -138,28 +147,56 @@ class CurrentValues:
         statement = insert(CURRENT_VALUE).from_select(
             names, select(*given, func.now(), literal(drain_id))
         )
-        self._connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=["identity"],
-                set_={
-                    column.name: statement.excluded[column.name]
-                    for column in CURRENT_VALUE.columns
-                    if not column.primary_key
-                },
-                where=statement.excluded.ts > CURRENT_VALUE.c.ts,
-            )
+        statement = statement.on_conflict_do_update(
+            index_elements=["identity"],
+            set_={
+                column.name: statement.excluded[column.name]
+                for column in CURRENT_VALUE.columns
+                if not column.primary_key
+            },
+            where=statement.excluded.ts > CURRENT_VALUE.c.ts,
         )
+        return self._with_instances(statement.returning(*_PLACE, _IS_NEW).cte("stored"))
 
-    def crowded(self, lineages: Iterable[Lineage], *, limit: int) -> set[Lineage]:
-        """Those of the given lineages that have more instances than the limit."""
-        lineage = (CURRENT_VALUE.c.owner_id, CURRENT_VALUE.c.source_table)
-        query = (
-            select(*lineage)
-            .where(tuple_(*lineage).in_(these(lineages)))
-            .group_by(*lineage)
-            .having(func.count(CURRENT_VALUE.c.instance.distinct()) > limit)
+    def _with_instances(self, stored: CTE) -> dict[Lineage, int]:
+        """Store what is to be stored, and add its instances to those of its lineages."""
+        lineage = (stored.c.owner_id, stored.c.source_table)
+        new = select(*lineage, literal(True), func.count(stored.c.instance.distinct()))
+        statement = insert(LINEAGE).from_select(
+            ["device_id", "source_table", "served", "instances"],
+            new.where(stored.c.is_new).group_by(*lineage),
         )
-        return {(device_id, table) for device_id, table in self._connection.execute(query)}
+        both = LINEAGE.c.instances + statement.excluded.instances
+        rows = self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=list(LINEAGE.primary_key), set_={"instances": both}
+            ).returning(LINEAGE.c.device_id, LINEAGE.c.source_table, LINEAGE.c.instances)
+        )
+        return {(device_id, table): instances for device_id, table, instances in rows}
+
+    def recount(self, lineages: Iterable[Lineage]) -> dict[Lineage, int]:
+        """How many instances the given lineages have, counted anew: a new column counts again."""
+        suspects = list(lineages)
+        if not suspects:
+            return {}
+        lineage = (CURRENT_VALUE.c.owner_id, CURRENT_VALUE.c.source_table)
+        counted = (
+            select(*lineage, func.count(CURRENT_VALUE.c.instance.distinct()).label("instances"))
+            .where(tuple_(*lineage).in_(these(suspects)))
+            .group_by(*lineage)
+            .cte("counted")
+        )
+        same = (
+            LINEAGE.c.device_id == counted.c.owner_id,
+            LINEAGE.c.source_table == counted.c.source_table,
+        )
+        rows = self._connection.execute(
+            update(LINEAGE)
+            .values(instances=counted.c.instances)
+            .where(*same)
+            .returning(LINEAGE.c.device_id, LINEAGE.c.source_table, LINEAGE.c.instances)
+        )
+        return {(device_id, table): instances for device_id, table, instances in rows}
 
     def of_owners(self, owner_ids: Iterable[str]) -> Iterator[CurrentValueRecord]:
         """The values of some owners."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
 from sqlalchemy.exc import IntegrityError
 
 from ilyama_resources.errors import PlatformError
@@ -73,3 +73,16 @@ class DerivedRuns:
             DERIVED_RUN.c.asset == run.asset, DERIVED_RUN.c.number == run.number
         )
         self._connection.execute(statement.values(closed_at=datetime.now(UTC)))
+
+    def forget(self, *, closed_before: datetime) -> None:
+        """Remove runs of long ago; the newest of each table stays, for it goes on from there."""
+        closed = DERIVED_RUN.c.closed_at.is_not(None)
+        newest = (
+            select(DERIVED_RUN.c.asset, func.max(DERIVED_RUN.c.number))
+            .where(closed)
+            .group_by(DERIVED_RUN.c.asset)
+        )
+        run = tuple_(DERIVED_RUN.c.asset, DERIVED_RUN.c.number)
+        self._connection.execute(
+            delete(DERIVED_RUN).where(DERIVED_RUN.c.closed_at < closed_before, run.not_in(newest))
+        )

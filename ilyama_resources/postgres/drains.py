@@ -224,6 +224,10 @@ class Drains:
             insert(INTERNAL_LOG).values(at=datetime.now(UTC), subject="drain", **values)
         )
 
+    def forget_log(self, *, before: datetime) -> None:
+        """Remove what was written for the operators long ago."""
+        self._connection.execute(delete(INTERNAL_LOG).where(INTERNAL_LOG.c.at < before))
+
     def _move(
         self,
         drain_id: int,

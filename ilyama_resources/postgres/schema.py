@@ -74,7 +74,9 @@ LINEAGE = Table(
     Column("device_id", Text, primary_key=True),
     Column("source_table", Text, primary_key=True),
     Column("served", Boolean, nullable=False),
+    Column("instances", BigInteger, nullable=False, server_default="0"),
 )
+"""`instances` is how many of them have current values, or more: who needs to know counts them."""
 
 DRAIN = Table(
     "drain",

@@ -11,8 +11,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from ilyama_assets.tables import CURRENT_VALUE
-from ilyama_assets.transforms.current_values import IDENTITY, newest_per_key
+from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
+from ilyama_assets.transforms import newest_points
+from ilyama_assets.transforms.current_values import newest_per_key
+from ilyama_assets.transforms.newest_points import IDENTITY, newest_points_of_drains
+from ilyama_resources.data_files import write_data_file
+from ilyama_resources.delta import Warehouse
+from ilyama_resources.postgres.derived_runs import DerivedRun
 
 Point = dict[str, Any]
 MOMENT = pa.timestamp("us", tz="UTC")
@@ -54,7 +59,11 @@ def _frame(session: SparkSession, points: Sequence[Point]) -> DataFrame:
 
 
 def _newest(session: SparkSession, points: Sequence[Point]) -> list[Point]:
-    rows = newest_per_key(_frame(session, points), stale_after_h=24).toArrow().to_pylist()
+    return _told(newest_per_key(_frame(session, points), stale_after_h=24))
+
+
+def _told(values: DataFrame) -> list[Point]:
+    rows = values.toArrow().to_pylist()
     return [{name: row[name] for name in (*IDENTITY, *TOLD)} for row in rows]
 
 
@@ -102,6 +111,61 @@ def test_the_newest_per_key_equals_brute_force(session: SparkSession, seed: int)
     points = _random_points(seed)
 
     assert _sorted(_newest(session, points)) == _sorted(_by_hand(points))
+
+
+def _stored(warehouse: Warehouse, drains: Sequence[Sequence[Point]]) -> None:
+    """Points in the files of their tables, as drains write them."""
+    for contract in (METRIC_DATAPOINT, STATE_DATAPOINT):
+        warehouse.ensure(contract)
+        column = "value_double" if contract is METRIC_DATAPOINT else "value_text"
+        for drain_id, points in enumerate(drains, start=1):
+            rows = [
+                point | {"value": point[column], "drain_id": drain_id}
+                for point in points
+                if f"{point['kind']}_datapoint" == contract.name
+            ]
+            table = pa.Table.from_pylist(rows, contract.schema).drop_columns("day")
+            file = write_data_file(
+                warehouse.location(contract.name),
+                contract,
+                table,
+                day=START.date(),
+                name=f"drain-{drain_id}",
+            )
+            warehouse.add(contract.name, drain_id, [file])
+
+
+@pytest.mark.parametrize("most_groups", [2**62, 20], ids=["few keys", "keys numbered anew"])
+def test_the_newest_of_some_drains_equals_brute_force(
+    session: SparkSession, tmp_path: Path, most_groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = _random_points(3)
+    drains = [points[start : start + 150] for start in range(0, len(points), 150)]
+    warehouse = Warehouse(tmp_path, "test")
+    _stored(warehouse, drains)
+    wanted = [point for drain in drains[1:3] for point in drain]
+
+    run = DerivedRun("current_value", 1, 2, 3)
+    found = newest_points_of_drains(session, warehouse, run, tasks=3)
+    assert _sorted(_told(newest_per_key(found, stale_after_h=24))) == _sorted(_by_hand(wanted))
+
+    monkeypatch.setattr(newest_points, "_MOST_GROUPS", most_groups)
+    metrics = [point for point in points if point["kind"] == "metric" and not point["late"]]
+    newest = newest_points.newest_points(pa.Table.from_pylist(metrics, POINTS)).to_pylist()
+    told = [{name: row[name] for name in (*IDENTITY, *TOLD)} for row in newest]
+    assert _sorted(told) == _sorted(_by_hand(metrics))
+
+
+def test_drains_that_wrote_no_datapoint_change_nothing(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    warehouse = Warehouse(tmp_path, "test")
+    _stored(warehouse, [])
+
+    run = DerivedRun("current_value", 1, 1, 1)
+    found = newest_points_of_drains(session, warehouse, run, tasks=2)
+
+    assert _told(newest_per_key(found, stale_after_h=24)) == []
 
 
 def test_a_late_point_never_wins(session: SparkSession) -> None:

@@ -1,0 +1,130 @@
+"""The newest datapoints that drains wrote: tasks of Spark read their files as Arrow columns.
+
+Of each file no more than one point of a key is handed on. The JVM, which would sort all points by
+their keys to find the newest, is left with few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from ilyama_assets.tables import METRIC_DATAPOINT, STATE_DATAPOINT
+from ilyama_resources.delta import Warehouse
+from ilyama_resources.postgres.derived_runs import DerivedRun
+
+IDENTITY: Final = ("owner_kind", "owner_id", "key", "instance", "provenance")
+"""What a current value is the value of."""
+
+Drains = tuple[int, int]
+"""The first and the last."""
+
+_TABLES: Final = {"metric": METRIC_DATAPOINT, "state": STATE_DATAPOINT}
+_VALUES: Final = {"metric": "value_double", "state": "value_text"}
+_TOLD: Final = (*IDENTITY, "ts", "source", "datapoint_id", "late", "revision")
+_POINTS: Final = pa.schema(
+    [
+        *(METRIC_DATAPOINT.schema.field(name) for name in _TOLD),
+        ("kind", pa.string()),
+        ("value_double", pa.float64()),
+        ("value_text", pa.string()),
+    ]
+)
+_POINTS_DDL: Final = ", ".join(
+    (
+        *(f"{name} string" for name in IDENTITY),
+        "ts timestamp, source string, datapoint_id string, late boolean, revision bigint",
+        "kind string, value_double double, value_text string",
+    )
+)
+_FILES: Final = pa.schema([("kind", pa.list_(pa.string())), ("path", pa.list_(pa.string()))])
+_MOST_GROUPS: Final = 2**62
+
+
+def newest_points_of_drains(
+    session: SparkSession, warehouse: Warehouse, run: DerivedRun, *, tasks: int
+) -> DataFrame:
+    """Metrics and states of the drains of a run, among them the newest of every key."""
+    drains = (run.from_drain, run.to_drain)
+    files = [
+        (kind, path)
+        for kind, contract in _TABLES.items()
+        for path in warehouse.files_within(contract.name, {"drain_id": drains})
+    ]
+    shares = [files[start::tasks] for start in range(tasks)]
+    columns = {
+        name: [[file[place] for file in share] for share in shares]
+        for place, name in enumerate(_FILES.names)
+    }
+    frame = session.createDataFrame(pa.table(columns, _FILES))
+    return frame.mapInArrow(partial(_newest_of_files, drains=drains), _POINTS_DDL)
+
+
+def newest_points(points: pa.Table) -> pa.Table:
+    """The newest of each key; of two at one moment, the one that corrects the other."""
+    keys = _numbered(points)
+    moments = points["ts"].cast(pa.int64()).to_numpy()
+    order = np.lexsort((points["revision"].to_numpy(), moments, keys))
+    in_order = keys[order]
+    is_last = np.append(in_order[1:] != in_order[:-1], True)[: len(order)]
+    return points.take(pa.array(order[is_last]))
+
+
+def _newest_of_files(
+    batches: Iterator[pa.RecordBatch], *, drains: Drains
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for share in batch.to_pylist():
+            for kind, path in zip(share["kind"], share["path"], strict=True):
+                yield from _newest_of_file(path, kind, drains).to_batches()
+
+
+def _newest_of_file(path: str, kind: str, drains: Drains) -> pa.Table:
+    with pq.ParquetFile(path, read_dictionary=[*IDENTITY, "source"]) as file:
+        groups = range(file.num_row_groups)
+        found = [newest_points(_points(file, group, drains)) for group in groups]
+    return newest_points(pa.concat_tables([_told(points, kind) for points in found]))
+
+
+def _points(file: pq.ParquetFile, group: int, drains: Drains) -> pa.Table:
+    """The points of a row group that may become current."""
+    rows = file.read_row_group(group, columns=[*_TOLD, "value", "drain_id"])
+    drain_ids = rows["drain_id"]
+    since = pc.greater_equal(drain_ids, drains[0])
+    until = pc.less_equal(drain_ids, drains[1])
+    return rows.filter(pc.and_(pc.and_(since, until), pc.invert(rows["late"])))
+
+
+def _told(points: pa.Table, kind: str) -> pa.Table:
+    """Points of either kind in one shape."""
+    columns = {name: points[name] for name in _TOLD}
+    columns["kind"] = pa.array([kind] * points.num_rows, pa.string())
+    columns[_VALUES[kind]] = points["value"]
+    absent = {
+        name: pa.nulls(points.num_rows, _POINTS.field(name).type) for name in _VALUES.values()
+    }
+    return pa.table(absent | columns).select(_POINTS.names).cast(_POINTS)
+
+
+def _numbered(points: pa.Table) -> npt.NDArray[np.int64]:
+    """A number for the key of each point, the same where the key is."""
+    numbers = np.zeros(points.num_rows, np.int64)
+    count = 1
+    for name in IDENTITY:
+        texts = points[name].combine_chunks().dictionary_encode()
+        size = len(texts.dictionary) + 1
+        if count * size > _MOST_GROUPS:
+            found, numbers = np.unique(numbers, return_inverse=True)
+            count = len(found)
+        codes = pc.fill_null(texts.indices, size - 1).to_numpy()
+        numbers = numbers * size + codes
+        count *= size
+    return numbers
