@@ -61,7 +61,10 @@ def compaction(
         context.log.info(f"{result.table} of {result.day}: {result.before} files became few")
     removed = sum(warehouse.vacuum(table) for table in sweepable(warehouse, gateway))
     keep = timedelta(days=load_settings().run_keep_days)
-    compact_records(gateway, now=datetime.now(UTC), keep=keep)
+    now = datetime.now(UTC)
+    # A segment that nobody remembers, and that still lies there, would be taken once more.
+    lake.landing.put_away(gateway, now=now)
+    compact_records(gateway, now=now, keep=keep)
     return MaterializeResult(
         metadata={
             "tables and days": len(done),

@@ -72,6 +72,17 @@ class DataFile(msgspec.Struct, frozen=True):
     statistics: str
 
 
+def as_declared(rows: pa.Table, contract: TableContract) -> pa.Table:
+    """Rows of a file in the types of their table: other writers have other Arrow types for them."""
+    columns = []
+    for found in rows.schema:
+        declared = contract.schema.field(found.name).type
+        if pa.types.is_dictionary(found.type):
+            declared = pa.dictionary(found.type.index_type, declared)
+        columns.append(rows[found.name].cast(declared))
+    return pa.Table.from_arrays(columns, rows.column_names)
+
+
 def write_data_file(
     location: Path, contract: TableContract, rows: pa.Table, *, day: date, name: str
 ) -> DataFile:

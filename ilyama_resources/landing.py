@@ -8,6 +8,8 @@ What is looked through again and again holds only what waits; the rest goes an h
 
 from __future__ import annotations
 
+import logging
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,12 +22,20 @@ import pyarrow as pa
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import day_of
 from ilyama_resources.durability import make_directory
+from ilyama_resources.errors import PlatformError
 from ilyama_resources.faults import crash_point
 from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.events import Event, Severity
 from ilyama_resources.segment_files import DRAFT, SUFFIX, Segment, read_footer, write_segment
 
 UNREADABLE = ".unreadable"
 _HOUR = "%Y-%m-%dT%H"
+_PROBE_BYTES = 64 * 1024
+_LOG = logging.getLogger(__name__)
+
+
+class UnreadableSegment(PlatformError):
+    """A file in the place of a segment is none."""
 
 
 class Landing:
@@ -63,9 +73,16 @@ class Landing:
         make_directory(self._segments)
         probe = self._segments / f"probe-{uuid4()}"
         try:
-            probe.write_bytes(b"landing")
+            with probe.open("wb") as file:
+                file.write(bytes(_PROBE_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
         finally:
             probe.unlink(missing_ok=True)
+
+    def unreadable(self) -> int:
+        """How many files were set aside because they are no segments."""
+        return sum(1 for _ in self._files(UNREADABLE))
 
     def register_found(self, gateway: Gateway) -> int:
         """Register segments that landed while Postgres, or the process, was gone."""
@@ -73,8 +90,15 @@ class Landing:
         with gateway.transaction() as tx:
             known = tx.segments.known(on_disk)
             strays = [path for segment_id, path in on_disk.items() if segment_id not in known]
-            found = tx.segments.register(filter(None, map(_footer_or_aside, strays)))
+            footers = {path: _footer_or_error(path) for path in strays}
+            found = tx.segments.register(f for f in footers.values() if isinstance(f, Segment))
+            for path, error in footers.items():
+                if isinstance(error, UnreadableSegment):
+                    tx.events.write(_unreadable(path, error))
             tx.commit()
+        for path, error in footers.items():
+            if isinstance(error, UnreadableSegment):
+                path.rename(path.with_suffix(UNREADABLE))
         return found
 
     def put_away(self, gateway: Gateway, *, now: datetime) -> int:
@@ -124,13 +148,32 @@ def _end_of(hour: Path) -> datetime:
     return datetime.strptime(hour.name, _HOUR).replace(tzinfo=UTC) + timedelta(hours=1)
 
 
-def _footer_or_aside(path: Path) -> Segment | None:
-    """What a segment says of itself; a file that is no segment is set aside."""
+def _footer_or_error(path: Path) -> Segment | UnreadableSegment | OSError:
+    """What a segment says of itself, or why it says nothing; the others go on."""
     try:
         return read_footer(path)
-    except (pa.ArrowException, KeyError, ValueError):
-        path.rename(path.with_suffix(UNREADABLE))
-        return None
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        _LOG.error("%s is no segment and is set aside: %s", path, error)
+        return UnreadableSegment(str(error))
+    except FileNotFoundError as error:
+        return error  # Put away meanwhile.
+    except OSError as error:
+        # The disk's fault perhaps, and not for ever: it is tried again.
+        _LOG.error("%s cannot be read: %s", path, error)
+        return error
+
+
+def _unreadable(path: Path, error: UnreadableSegment) -> Event:
+    return Event(
+        identity=path.name,
+        event_type="segment.unreadable",
+        severity=Severity.ERROR,
+        message=(
+            f"The landed file {path.name} cannot be read and was set aside as "
+            f"{path.with_suffix(UNREADABLE).name}: its messages are in no table."
+        ),
+        details={"path": str(path), "error": str(error)},
+    )
 
 
 def register(gateway: Gateway, segments: Iterable[Segment]) -> None:

@@ -120,13 +120,14 @@ def _land(broker: Broker, gateway: Gateway, *, until: Callable[[LandingReport], 
         return Landed(str(error))
     except PlatformError as error:
         return Landed(str(error), error)
-    told = (
+    counted = (
         f"landed {report.messages:,} messages in {report.segments:,} segments, "
         f"memory at most {report.fullest:.0%} full"
     )
-    return Landed(
-        told if report.segments else "", PlatformError(report.trouble) if report.trouble else None
-    )
+    told = [counted] if report.segments else []
+    if report.trouble is None:
+        return Landed("; ".join(told))
+    return Landed("; ".join((*told, report.trouble)), PlatformError(report.trouble))
 
 
 def _bury_dead_runs(context: SensorEvaluationContext, gateway: Gateway) -> str:

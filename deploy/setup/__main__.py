@@ -13,20 +13,17 @@ def main() -> int:
     """Set the repository up; return the exit code."""
     if sys.version_info[:2] not in SUITABLE:
         return run_with_a_suitable_python()
-    from deploy.setup import broker, browser, jars, packages, system
     from deploy.setup.report import SetupError, finished
+    from deploy.setup.steps import take_every_step
 
     try:
-        system.ensure_java()
-        system.ensure_venv_module()
-        packages.ensure_packages()
-        jars.ensure_jars()
-        broker.ensure_broker()
-        if FOR_TESTS in sys.argv[1:]:
-            browser.ensure_browser()
-    except SetupError as error:
+        take_every_step(for_tests=FOR_TESTS in sys.argv[1:])
+    except (SetupError, OSError) as error:
         print(f"Set-up stopped: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("Set-up was interrupted; the next one goes on.", file=sys.stderr)
+        return 130
     finished()
     return 0
 

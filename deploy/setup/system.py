@@ -49,7 +49,7 @@ def ensure_venv_module() -> None:
 
 def install_first_of(packages: tuple[str, ...], *, because: str) -> None:
     """Install the first of these packages that this system's apt offers."""
-    apt = _apt_command(packages[0], because=because)
+    apt = _apt_command(packages, because=because)
     run([*apt, "update"], failure="apt-get update failed.")
     for package in packages:
         if _is_offered(package):
@@ -76,7 +76,7 @@ def _require_java() -> None:
         raise SetupError(str(error)) from error
 
 
-def _apt_command(package: str, *, because: str) -> list[str]:
+def _apt_command(packages: tuple[str, ...], *, because: str) -> list[str]:
     if shutil.which("apt-get") is None:
         raise SetupError(f"{because} This system has no apt-get: install it by hand.")
     quietly = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
@@ -85,8 +85,8 @@ def _apt_command(package: str, *, because: str) -> list[str]:
     if shutil.which("sudo") is not None and subprocess.call(["sudo", "-v"]) == 0:
         return ["sudo", *quietly]
     raise SetupError(
-        f"{because} Only root can install it: run `apt-get install {package}` as root, "
-        "then make setup again."
+        f"{because} Only root can install it: run `apt-get install {packages[0]}` as root, or "
+        f"with {' or '.join(packages[1:])} where there is none, then make setup again."
     )
 
 

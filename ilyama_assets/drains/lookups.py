@@ -25,6 +25,7 @@ from ilyama_protocol.intake.history import (
     RowKey,
     StoredRow,
 )
+from ilyama_resources.data_files import as_declared
 from ilyama_resources.delta import Bounds, Warehouse
 
 Asked = Sequence[tuple[str, BatchNeed]]
@@ -130,6 +131,7 @@ def _payload_rows(
     wanted = pa.array(hashes, pa.string())
     for path in _paths(batches):
         lines = pq.read_table(path, columns=[*_PAYLOAD, *_JUDGED], partitioning=None)
+        lines = as_declared(lines, BATCH_LEDGER)
         near = lines.filter(pc.is_in(lines["payload_sha256"], wanted))
         clean = pc.and_(pc.equal(near["rows_conflict"], 0), pc.equal(near["rows_below_floor"], 0))
         stored = pc.is_in(near["outcome"], pa.array(["accepted", "duplicate"]))
@@ -150,6 +152,7 @@ def _matching_rows(batches: Iterator[pa.RecordBatch], *, asked: Asked) -> Iterat
     newest: dict[tuple[Any, ...], int] = {}
     for path in _paths(batches):
         stored = pq.read_table(path, columns=list(_CONTENT), partitioning=None)
+        stored = as_declared(stored, ROW_CHANGES)
         of_pk = pc.is_in(stored["source_pk_hash"], hashes)
         near = stored.filter(pc.and_(of_pk, pc.is_in(stored["device_id"], devices))).to_pylist()
         rows = [row for row in near if _values(row, _PK) in pks]

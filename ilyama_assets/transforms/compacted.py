@@ -20,7 +20,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from ilyama_assets.tables import TABLES
-from ilyama_resources.data_files import DataFile, TableContract, write_data_file
+from ilyama_resources.data_files import (
+    DataFile,
+    TableContract,
+    as_declared,
+    write_data_file,
+)
 from ilyama_resources.delta import Warehouse
 
 SMALL_BYTES = 32 * 1024 * 1024
@@ -123,7 +128,7 @@ def _rewritten(
 
 def _read(contract: TableContract, paths: Iterable[Path]) -> pa.Table:
     """The rows of several files; a column that a file does not know yet is null in it."""
-    tables = [pq.ParquetFile(path).read() for path in paths]
+    tables = [as_declared(pq.ParquetFile(path).read(), contract) for path in paths]
     whole = pa.concat_tables(
         [contract.file_schema.empty_table(), *tables], promote_options="default"
     )

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from ilyama_assets.tables import METRIC_DATAPOINT, STATE_DATAPOINT
+from ilyama_resources.data_files import TableContract, as_declared
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.postgres.derived_runs import DerivedRun
 
@@ -90,13 +91,17 @@ def _newest_of_files(
 def _newest_of_file(path: str, kind: str, drains: Drains) -> pa.Table:
     with pq.ParquetFile(path, read_dictionary=[*IDENTITY, "source"]) as file:
         groups = range(file.num_row_groups)
-        found = [newest_points(_points(file, group, drains)) for group in groups]
+        read = partial(_points, file, contract=_TABLES[kind], drains=drains)
+        found = [newest_points(read(group)) for group in groups]
     return newest_points(pa.concat_tables([_told(points, kind) for points in found]))
 
 
-def _points(file: pq.ParquetFile, group: int, drains: Drains) -> pa.Table:
+def _points(
+    file: pq.ParquetFile, group: int, *, contract: TableContract, drains: Drains
+) -> pa.Table:
     """The points of a row group that may become current."""
     rows = file.read_row_group(group, columns=[*_TOLD, "value", "drain_id"])
+    rows = as_declared(rows, contract)
     drain_ids = rows["drain_id"]
     since = pc.greater_equal(drain_ids, drains[0])
     until = pc.less_equal(drain_ids, drains[1])

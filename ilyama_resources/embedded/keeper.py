@@ -18,7 +18,7 @@ from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import (
     EmbeddedServer,
     EmbeddedServerError,
-    dies_with_parent,
+    belong_to_supervisor,
 )
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
 from ilyama_resources.errors import PlatformError
@@ -62,7 +62,7 @@ def keep_while_used(server: EmbeddedServer) -> None:
 
 def stay_with(server: EmbeddedServer) -> None:
     """Run the server in this process's name until it is told to end: the way of a supervisor."""
-    dies_with_parent(signal.SIGTERM)()
+    belong_to_supervisor(server.settings)
     signal.signal(signal.SIGTERM, _end)
     wait_for_turn(server.settings, server.part)
     with locks.exclusive(server.keeper_lock):

@@ -204,6 +204,19 @@ def dies_with_parent(signal_number: signal.Signals) -> Callable[[], None]:
     return prepare
 
 
+def belong_to_supervisor(settings: Settings) -> None:
+    """End with the supervisor that started this process, even if it has died already."""
+    dies_with_parent(signal.SIGTERM)()
+    pid_file = supervisor_pid_file(settings)
+    if not pid_file.exists() or int(pid_file.read_text()) != os.getppid():
+        sys.exit("The supervisor that started this part has gone.")
+
+
+def supervisor_pid_file(settings: Settings) -> Path:
+    """Where a supervisor notes its process before it starts any part."""
+    return settings.run / "supervisor.pid"
+
+
 def _rotate(log_file: Path) -> None:
     if log_file.exists() and log_file.stat().st_size > _LOG_KEPT_BYTES:
         log_file.replace(log_file.with_suffix(".log.1"))

@@ -19,6 +19,9 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from ilyama_resources.mqtt.address import BrokerAddress
 from ilyama_resources.mqtt.errors import BrokerRefused, BrokerUnavailable
 from ilyama_resources.mqtt.events import log_event
+from ilyama_resources.mqtt.property_texts import read_every_text
+
+read_every_text()
 
 KEEPALIVE_S: Final = 60
 NEVER_EXPIRES: Final = 0xFFFFFFFF
@@ -41,6 +44,8 @@ class Connection:
         lasting: bool = True,
     ) -> None:
         self.session_present = False
+        self.when_quiet: Callable[[], None] | None = None
+        """What waits for a moment in which nothing comes."""
         self._address = address
         self._on_message = on_message
         self._receive_maximum = receive_maximum

@@ -26,6 +26,10 @@ class SubscriptionNote:
         session, _, filters = self._file.read_text(encoding="utf-8").partition("\n")
         return filters.splitlines() if session == self._session else []
 
+    def withdraw(self) -> None:
+        """Forget what was noted: the broker has forgotten the session."""
+        self._file.unlink(missing_ok=True)
+
     def write(self, filters: Sequence[str]) -> None:
         """Note what the session is subscribed to now."""
         draft = self._file.with_suffix(".new")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,10 +22,12 @@ from ilyama_resources.segment_ids import RisingIds
 from ilyama_resources.settings import Settings
 
 RECEIVE_MAXIMUM: Final = 4000
-ENOUGH_BYTES: Final = 2 * 2**20
 """How many messages the broker sends before it wants some of them acknowledged."""
+ENOUGH_BYTES: Final = 2 * 2**20
+"""So much is written at once, without waiting for more."""
 
 _SHARED: Final = "$share/ilyama/"
+_EMBEDDED: Final = "the embedded broker"
 
 
 class MqttSubscriber:
@@ -94,9 +97,11 @@ class MqttSubscriber:
         connection = Connection(
             address, client_id, on_message=on_message, receive_maximum=RECEIVE_MAXIMUM
         )
+        # The embedded broker keeps its sessions, on whatever port it listens.
+        broker = _EMBEDDED if self._settings.broker_url is None else address
         note = SubscriptionNote(
-            self._settings.landing / f"{self._holder}.subscriptions",
-            session=f"{client_id} at {address}",
+            self._settings.landing / f"{client_id}.subscriptions",
+            session=f"{client_id} at {broker}",
         )
         try:
             connection.open()
@@ -108,11 +113,20 @@ class MqttSubscriber:
 
     def _subscribe(self, connection: Connection, note: SubscriptionNote) -> None:
         """Bring the session's subscriptions up to date; usually they are, and nothing is sent."""
-        present = note.read() if connection.session_present else []
-        if present == self.filters:
-            return
-        connection.subscribe(self.filters)
+        if not connection.session_present:
+            note.withdraw()
+        present = note.read()
+        missing = [topic for topic in self.filters if topic not in present]
+        if missing:
+            connection.subscribe(missing)
+            note.write([*present, *missing])
         obsolete = [topic for topic in present if topic not in self.filters]
         if obsolete:
-            connection.unsubscribe(obsolete)
+            connection.when_quiet = partial(self._unsubscribe, connection, note, obsolete)
+
+    def _unsubscribe(
+        self, connection: Connection, note: SubscriptionNote, obsolete: list[str]
+    ) -> None:
+        """End subscriptions once they have given what waited in them: it would be lost."""
+        connection.unsubscribe(obsolete)
         note.write(self.filters)

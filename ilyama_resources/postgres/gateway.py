@@ -35,7 +35,14 @@ from ilyama_resources.postgres.schema_versions import is_newest, upgrade
 from ilyama_resources.postgres.segments import Segments
 from ilyama_resources.postgres.warehouses import Warehouses
 
-_CONNECT_WITHIN_S = 10
+_PATIENCE = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""A server that is cut off is given up within seconds; TCP by itself would wait for minutes."""
 _migrated: set[str] = set()
 """The addresses whose schema this process has brought to the newest version."""
 
@@ -92,8 +99,7 @@ class Gateway:
 
     @cached_property
     def _engine(self) -> Engine:
-        patience = {"connect_timeout": _CONNECT_WITHIN_S}
-        return create_engine(self.url, pool_pre_ping=True, pool_size=4, connect_args=patience)
+        return create_engine(self.url, pool_pre_ping=True, pool_size=4, connect_args=_PATIENCE)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -24,6 +24,8 @@ from ilyama_resources.errors import PlatformError
 from ilyama_resources.settings import Settings, load_settings, variable
 from ilyama_service.api.tokens import admin_token_file
 from ilyama_service.cli.consoles import console, errors
+from ilyama_service.dagster_home import DagsterHome
+from ilyama_service.simulator.record import record_directory
 from ilyama_service.stack.parts import Part, parts_of
 from ilyama_service.stack.status import PartHealth, Status, part_healths, status_of
 from ilyama_service.stack.supervision import StackRunning, Supervisor
@@ -35,6 +37,7 @@ _POLL_S: Final = 0.5
 _RESTART_PAUSE_S: Final = 2.0
 _LOG_LINES: Final = 15
 _PORTS: Final = ("broker_port", "dagster_port", "api_port")
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NOT_HEALTHY: Final = 1
 
 
@@ -42,8 +45,8 @@ class StackFailed(PlatformError):
     """The stack did not come up, or did not stop."""
 
 
-class _Stopped(Exception):
-    """Somebody asked this process to end."""
+class _Stopped(BaseException):
+    """Somebody asked this process to end; no code that catches errors may swallow it."""
 
 
 def up(*, simulator: bool, detach: bool) -> None:
@@ -57,11 +60,12 @@ def up(*, simulator: bool, detach: bool) -> None:
     with stop_signals():
         watched = WatchedSupervisor(supervisor, parts, attached=not detach)
         try:
+            watched.start()
             _wait_until_healthy(settings, watched)
             _tell_where(settings, detach=detach)
             if not detach:
                 watched.stay()
-        except (_Stopped, PlatformError):
+        except BaseException:
             watched.stop()
             raise
     if not detach:
@@ -76,10 +80,15 @@ def down() -> None:
         console.print("No stack is running.")
         return
     with console.status("Stopping ..."):
-        supervisor.stop()
-        if not wait_until(lambda: not supervisor.running, within_s=_STOPPED_WITHIN_S):
+        if not wait_until(lambda: _stops(supervisor), within_s=_STOPPED_WITHIN_S):
             raise StackFailed("the stack does not stop; see `ilyama logs supervisor`.")
     console.print("Stopped.")
+
+
+def _stops(supervisor: Supervisor) -> bool:
+    """Whether it has ended; one that has just started may not hear the first request."""
+    supervisor.stop()
+    return not supervisor.running
 
 
 def show_status(*, as_json: bool) -> None:
@@ -122,19 +131,31 @@ def reset(*, sure: bool) -> None:
     if not present:
         console.print("There is nothing to remove.")
         return
-    named = " and ".join(map(str, present))
+    named = " and ".join(map(str, _places(settings, present)))
     if not sure:
-        typer.confirm(f"Remove everything in {named}?", abort=True)
-    for path in present:
-        shutil.rmtree(path, ignore_errors=True)
+        typer.confirm(f"Remove everything of the platform in {named}?", abort=True)
+    with Supervisor(settings).kept_out():
+        for path in present:
+            shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        settings.home.rmdir()  # What others have put there stays, and so does the home.
     if any(path.exists() for path in present):
         raise StackFailed(f"not everything in {named} could be removed: whose files are they?")
     console.print(f"Removed {named}.", markup=False, highlight=False)
 
 
 def _state_of(settings: Settings) -> list[Path]:
-    home, warehouse = settings.home, settings.warehouse
-    return [home] if warehouse.is_relative_to(home) else [home, warehouse]
+    """Every directory that the platform keeps."""
+    of_data = (settings.landing, settings.objects, settings.cold, settings.warehouse)
+    of_servers = (settings.postgres_dir, settings.broker_dir, settings.api_dir)
+    of_runs = (settings.log, settings.run, DagsterHome(settings).directory)
+    return [*of_data, *of_servers, *of_runs, record_directory(settings)]
+
+
+def _places(settings: Settings, paths: Sequence[Path]) -> list[Path]:
+    """The directories to name: the home for all that lies in it."""
+    outside = [path for path in paths if not path.is_relative_to(settings.home)]
+    return [settings.home, *outside] if len(outside) < len(paths) else outside
 
 
 def _require_no_other(supervisor: Supervisor, settings: Settings) -> None:
@@ -146,8 +167,11 @@ def _require_no_other(supervisor: Supervisor, settings: Settings) -> None:
 
 
 def _require_means(settings: Settings, parts: Sequence[Part]) -> None:
-    find_java()
     embedded = {part.name for part in parts}
+    if embedded & {"broker", "spark"}:
+        find_java()
+    if "broker" in embedded:
+        _require_room(settings)
     for field in _PORTS:
         port: int = getattr(settings, field)
         if field == "broker_port" and "broker" not in embedded:
@@ -165,30 +189,39 @@ class WatchedSupervisor:
         self.supervisor = supervisor
         self._parts = parts
         self._attached = attached
-        self._process = self._start()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; who asks this process to end meanwhile is heard when it has started."""
+        with _heard_later():
+            self._process = self.supervisor.start(self._parts, attached=self._attached)
 
     def look_after(self) -> None:
         """Start a killed one again.
 
         Raises:
-            StackFailed: It ended by itself, as one does that cannot use its configuration.
+            StackFailed: It ended by itself: it was asked to, or cannot use its configuration.
         """
-        code = self._process.poll()
+        code = None if self._process is None else self._process.poll()
         if code is None:
             return
-        if code >= 0:
+        if code == 0:
+            raise StackFailed("the stack was stopped while it started.")
+        if code > 0:
             raise StackFailed("the supervisor ended: see `ilyama logs supervisor`.")
         self._start_again()
 
     def stay(self) -> None:
         """Wait for its end; one that died without being asked to is started again."""
-        while self._process.wait() != 0:
+        while self._process is not None and self._process.wait() != 0:
             self._start_again()
 
     def stop(self) -> None:
         """Have it stop every part in order; who asks once more is not heard meanwhile."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in _STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
+        if self._process is None:
+            return
         errors.print("\nStopping every part in order ...")
         self._process.terminate()
         try:
@@ -197,14 +230,36 @@ class WatchedSupervisor:
             self.supervisor.stop()
             self._process.kill()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        return self.supervisor.start(self._parts, attached=self._attached)
-
     def _start_again(self) -> None:
         errors.print("The supervisor died; starting it again.")
         time.sleep(_RESTART_PAUSE_S)
         wait_until(lambda: not self.supervisor.running, within_s=_STOPPED_WITHIN_S)
-        self._process = self._start()
+        self.start()
+
+
+@contextmanager
+def _heard_later() -> Iterator[None]:
+    """Let a request to end wait until the block is done: what it starts must be stopped then."""
+    asked: list[int] = []
+    before = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
+    for number in _STOP_SIGNALS:
+        signal.signal(number, lambda given, _: asked.append(given))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for given in asked:
+            signal.raise_signal(given)
+
+
+def _require_room(settings: Settings) -> None:
+    free, needed = shutil.disk_usage(settings.home).free, settings.broker_min_disk_free
+    if free < needed:
+        raise StackFailed(
+            f"the disk of {settings.home} has {free / 2**20:,.0f} MiB left; below "
+            f"{needed / 2**20:,.0f} ({variable('broker_min_disk_free')}) the broker takes nothing."
+        )
 
 
 def _wait_until_healthy(settings: Settings, watched: WatchedSupervisor) -> None:
@@ -259,7 +314,7 @@ def stop_signals() -> Iterator[None]:
         del number, frame
         raise _Stopped
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _STOP_SIGNALS:
         signal.signal(number, stop)
     try:
         yield

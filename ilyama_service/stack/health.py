@@ -1,6 +1,7 @@
 """Is a part healthy? Each is asked in its own language; the answer is nothing, or what is wrong."""
 
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -16,16 +17,24 @@ from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import EmbeddedServer
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
 from ilyama_resources.errors import PlatformError
+from ilyama_resources.landing import Landing
 from ilyama_resources.mqtt.address import BrokerAddress
 from ilyama_resources.mqtt.probing import greet
 from ilyama_resources.mqtt.subscriber import MqttSubscriber
-from ilyama_resources.settings import Settings, variable
+from ilyama_resources.settings import Ingest, Settings, variable
+from ilyama_service.dagster_home import DagsterHome
+from ilyama_service.stack.supervision import Supervisor
 
 _PATIENCE_S: Final = 5
 _LOCATIONS: Final = """{ workspaceOrError { ... on Workspace { locationEntries {
     loadStatus locationOrLoadError { __typename ... on PythonError { message } } } } } }"""
 _DAEMONS: Final = """{ instance { daemonHealth { allDaemonStatuses {
-    daemonType required healthy lastHeartbeatErrors { message } } } } }"""
+    daemonType required healthy lastHeartbeatTime lastHeartbeatErrors { message } } } } }"""
+_HEARTBEAT_AGE_S: Final = 120
+"""A daemon tells every half minute that it is alive; Dagster itself worries after half an hour."""
+_SENSOR: Final = """{ sensorOrError(sensorSelector: {
+    repositoryName: "__repository__", repositoryLocationName: "ilyama", sensorName: "mqtt_ingest"
+}) { ... on Sensor { sensorState { status ticks(limit: 1) { status error { message } } } } } }"""
 
 
 def postgres(settings: Settings) -> str | None:
@@ -79,7 +88,9 @@ def code(settings: Settings) -> str | None:
         found = entry["locationOrLoadError"]
         if found["__typename"] == "PythonError":
             return f"does not load: {_first_line(found['message'])}"
-    return None
+    # The webserver remembers the code of a server that has died.
+    port = DagsterHome(settings).code_port()
+    return None if port is not None and accepts(port) else "does not listen"
 
 
 def webserver(settings: Settings) -> str | None:
@@ -88,13 +99,16 @@ def webserver(settings: Settings) -> str | None:
 
 
 def daemon(settings: Settings) -> str | None:
-    """Ask the webserver for the heartbeats of the daemon."""
+    """Ask the webserver for the heartbeats of the daemon, of its present life."""
     try:
         health = _graphql(settings, _DAEMONS)["instance"]["daemonHealth"]
     except _NoAnswer as error:
         return f"is not known to the UI yet: {error}"
+    started_at = Supervisor(settings).states().get("daemon", {}).get("start", 0)
+    oldest = max(started_at, time.time() - _HEARTBEAT_AGE_S)
     for one in health["allDaemonStatuses"]:
-        if one["required"] and not one["healthy"]:
+        alive = one["healthy"] and (one["lastHeartbeatTime"] or 0) >= oldest
+        if one["required"] and not alive:
             errors = "; ".join(_first_line(e["message"]) for e in one["lastHeartbeatErrors"])
             return f"{one['daemonType'].lower()} has no heartbeat{errors and ': '}{errors}"
     return None
@@ -106,10 +120,43 @@ def api(settings: Settings) -> str | None:
 
 
 def ingest(settings: Settings) -> str | None:
-    """Look whether it holds the session that lands what devices publish."""
+    """Look whether somebody lands what devices publish, and whether the disk takes it."""
+    landing = Landing(settings.landing)
+    try:
+        landing.probe()
+    except OSError as error:
+        return f"cannot write what devices publish: {error.strerror}; the broker keeps it"
+    if unreadable := landing.unreadable():
+        return f"has set {unreadable} landed files aside that cannot be read; see the events"
+    return _sensing(settings) if settings.ingest is Ingest.SENSOR else _held(settings)
+
+
+def _held(settings: Settings) -> str | None:
+    """Whether the process holds the session that lands messages."""
     lock = MqttSubscriber(settings, "", None).lock_file
     held = lock.exists() and locks.held_exclusively(lock)
     return None if held else "does not land messages yet"
+
+
+def _sensing(settings: Settings) -> str | None:
+    """Whether the sensor is switched on, and how its last tick ended."""
+    try:
+        state = _graphql(settings, _SENSOR)["sensorOrError"].get("sensorState")
+    except _NoAnswer as error:
+        return f"is not known to the UI yet: {error}"
+    if state is None:
+        return "is being loaded"
+    if state["status"] != "RUNNING":
+        return "is switched off: start the sensor mqtt_ingest in the Dagster UI"
+    if not state["ticks"]:
+        return "has not begun to land"
+    (tick,) = state["ticks"]
+    return f"fails: {_cause(tick['error']['message'])}" if tick["status"] == "FAILURE" else None
+
+
+def _cause(message: str) -> str:
+    """What a tick says of its failure: Dagster's own words come first, the sentence last."""
+    return _first_line(message.strip().splitlines()[-1]) if message.strip() else "see its ticks"
 
 
 def simulator(settings: Settings) -> str | None:
@@ -163,9 +210,17 @@ def _asked(url: str) -> str | None:
         with urllib.request.urlopen(url, timeout=_PATIENCE_S):
             return None
     except urllib.error.HTTPError as error:
-        return f"answers {error.code}: {error.read(300).decode(errors='replace')}"
+        return f"answers {error.code}: {_message(error.read())}"
     except OSError as error:
         return f"does not answer: {getattr(error, 'reason', error)}"
+
+
+def _message(body: bytes) -> str:
+    """The sentence of an error in the API's form."""
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return _first_line(body.decode(errors="replace"))
 
 
 def _graphql(settings: Settings, query: str) -> Any:

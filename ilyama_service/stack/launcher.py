@@ -4,7 +4,6 @@
 """
 
 import os
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -14,7 +13,7 @@ from typing import Final
 from ilyama_resources.embedded.pacing import wait_for_turn
 from ilyama_resources.embedded.ports import LOOPBACK, accepts
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
-from ilyama_resources.embedded.server import dies_with_parent, wait_until
+from ilyama_resources.embedded.server import belong_to_supervisor, wait_until
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings, load_settings
@@ -82,10 +81,10 @@ LAUNCHERS: Final[dict[str, Callable[[Settings], Command]]] = {
 
 def main() -> None:
     """Become the part named on the command line."""
-    dies_with_parent(signal.SIGTERM)()
     part = sys.argv[1]
     try:
         settings = load_settings()
+        belong_to_supervisor(settings)
         wait_for_turn(settings, part)
         command = LAUNCHERS[part](settings)
     except PlatformError as error:

@@ -11,7 +11,7 @@ from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, Transaction
-from ilyama_resources.settings import Settings
+from ilyama_resources.settings import Ingest, Settings
 from ilyama_service.stack.health import PROBES
 from ilyama_service.stack.parts import Part, parts_of, servers_elsewhere
 from ilyama_service.stack.storms import BusiestDevice, busiest_device
@@ -77,10 +77,12 @@ def part_healths(settings: Settings, supervisor: Supervisor) -> list[PartHealth]
     states = supervisor.states() if supervisor.running else {}
     parts = parts_of(settings, simulator="simulator" in states)
     elsewhere = servers_elsewhere(settings)
-    with ThreadPoolExecutor(len(elsewhere) + len(parts)) as threads:
+    sensing = ["ingest"] if states and settings.ingest is Ingest.SENSOR else []
+    with ThreadPoolExecutor(len(elsewhere) + len(parts) + len(sensing)) as threads:
         outer = threads.map(lambda name: _probed(settings, name), elsewhere)
         own = threads.map(lambda part: _health(settings, part, states), parts)
-        return [*outer, *own]
+        inner = threads.map(lambda name: _probed(settings, name), sensing)
+        return [*outer, *own, *inner]
 
 
 def _health(settings: Settings, part: Part, states: dict[str, dict[str, Any]]) -> PartHealth:

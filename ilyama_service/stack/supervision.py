@@ -18,7 +18,12 @@ from xmlrpc.client import Fault, ServerProxy
 from supervisor.xmlrpc import SupervisorTransport
 
 from ilyama_resources.embedded import locks
-from ilyama_resources.embedded.server import dies_with_parent, python_path, stack_lock
+from ilyama_resources.embedded.server import (
+    dies_with_parent,
+    python_path,
+    stack_lock,
+    supervisor_pid_file,
+)
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.settings import Settings, private_directory
 from ilyama_service.stack.parts import Part
@@ -68,6 +73,19 @@ class Supervisor:
         finally:
             os.close(lock)
 
+    @contextmanager
+    def kept_out(self) -> Iterator[None]:
+        """Let no supervisor start for the time of the block.
+
+        Raises:
+            StackRunning: One is at work.
+        """
+        lock = self._locked()
+        try:
+            yield
+        finally:
+            os.close(lock)
+
     def stop(self) -> None:
         """Ask the supervisor to stop all parts in order and to end."""
         with suppress(OSError, Fault, HTTPException), self._connected() as supervisor:
@@ -114,13 +132,13 @@ class Supervisor:
             configuration.write(file)
 
     def _sections(self, parts: Sequence[Part]) -> dict[str, dict[str, str]]:
-        run, log = self._settings.run, self._settings.log
+        log = self._settings.log
         own = {
             "nodaemon": "true",
             "silent": "true",
             "user": pwd.getpwuid(os.geteuid()).pw_name,
             "umask": "077",
-            "pidfile": _escaped(run / "supervisor.pid"),
+            "pidfile": _escaped(supervisor_pid_file(self._settings)),
             "logfile": _escaped(log / "supervisor.log"),
             "logfile_maxbytes": str(_LOG_BYTES),
             "logfile_backups": "1",

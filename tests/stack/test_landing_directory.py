@@ -3,8 +3,10 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.faults import CRASH_STATUS
 from ilyama_resources.landing import Landing
+from ilyama_service.stack import health
 from tests.platform import Platform
 from tests.streams import generate, write_cloudevents
 
@@ -40,3 +42,24 @@ def test_an_import_resumed_after_a_drain_lands_nothing_twice(platform: Platform)
     assert "by an interrupted import" in told
     platform.drain()
     platform.assert_equals_oracle(events)
+
+
+def test_a_file_that_is_no_segment_is_set_aside_and_said_aloud(
+    platform_without_spark: Platform,
+) -> None:
+    settings, gateway = platform_without_spark.settings, platform_without_spark.gateway
+    landing = Landing(settings.landing)
+    good = landing.write("b" * 26, [Message("", 0, "acme/d/sync/rows/batch", b"{}", 10**15)])
+    bad = landing.path("a" * 26, good.day)
+    bad.write_bytes(b"no Parquet")
+
+    assert landing.register_found(gateway) == 1
+    assert landing.register_found(gateway) == 0
+
+    assert bad.with_suffix(".unreadable").read_bytes() == b"no Parquet"
+    with gateway.transaction() as tx:
+        assert [day.messages for day in tx.segments.pending()] == [1]
+        (event,) = tx.events.newest(limit=10)
+    assert (event.event_type, event.severity) == ("segment.unreadable", "ERROR")
+    assert bad.name in event.message
+    assert "1 landed files aside" in str(health.ingest(settings))

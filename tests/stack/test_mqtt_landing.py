@@ -15,13 +15,14 @@ from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.embedded.ports import free_port
 from ilyama_resources.faults import CRASH_STATUS
 from ilyama_resources.landing import Landing
-from ilyama_resources.mqtt.connection import NEVER_EXPIRES
+from ilyama_resources.mqtt.connection import NEVER_EXPIRES, Connection
 from ilyama_resources.mqtt.errors import BrokerUnavailable, LandingBusy
 from ilyama_resources.mqtt.subscriber import MqttSubscriber
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.segment_files import Segment
 from ilyama_resources.settings import Settings
 from tests.stack.mqtt_parties import (
+    TOPIC,
     Device,
     bare_client,
     device,
@@ -115,29 +116,75 @@ def test_a_tick_ends_when_enough_has_landed_and_reports_it(
 def test_a_session_that_exists_is_not_subscribed_again(
     subscriber: MqttSubscriber, settings: Settings, broker_url: str
 ) -> None:
-    note = settings.landing / "subscriber.subscriptions"
+    note = settings.landing / f"{settings.ingest_client_id}.subscriptions"
     written_at = note.stat().st_mtime_ns
     subscriber.subscribe_only()
     assert note.stat().st_mtime_ns == written_at
     renamed = settings.model_copy(update={"ingest_client_id": f"other-{uuid4().hex[:8]}"})
     MqttSubscriber(renamed, broker_url, None).subscribe_only()
-    assert note.stat().st_mtime_ns > written_at
+    assert (settings.landing / f"{renamed.ingest_client_id}.subscriptions").exists()
+    assert note.stat().st_mtime_ns == written_at
 
 
 @pytest.mark.usefixtures("subscriber")
-def test_a_topic_that_is_no_longer_wanted_is_unsubscribed(
+def test_a_subscription_that_is_no_longer_wanted_ends_when_what_waits_in_it_has_landed(
     settings: Settings, broker_url: str, sender: Device
 ) -> None:
+    sender.send(10)
+    sender.wait_for_acks()
     shared = settings.model_copy(update={"ingest_shared": True})
-    note = settings.landing / "subscriber.subscriptions"
-    note.rename(settings.landing / f"{settings.ingest_client_id}.subscriptions")
     sharing = MqttSubscriber(shared, broker_url, None)
     sharing.subscribe_only()
+    note = settings.landing / f"{settings.ingest_client_id}.subscriptions"
+    with sharing.session() as session:
+        session.land_for(60, lambda _: note.read_text().splitlines()[1:] == sharing.filters)
+    assert numbers(landed(settings)) == dict.fromkeys(range(10), 1)
     sender.send(10)
     sender.wait_for_acks()
     with sharing.session() as session:
         assert land_everything(session, expected=10) == 10
     assert land_the_rest(sharing) == 0
+    assert numbers(landed(settings)) == dict.fromkeys(range(20), 1)
+
+
+def _die(*_: object) -> None:
+    raise BrokerUnavailable("died")
+
+
+def test_a_note_about_a_session_that_the_broker_has_lost_is_not_believed(
+    settings: Settings, broker_url: str, sender: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even when the first to see it dies before it has subscribed again."""
+    subscriber = MqttSubscriber(settings, broker_url, None)
+    subscriber.subscribe_only()
+    forgetting = bare_client(broker_url, client_id=settings.ingest_client_id)
+    start(forgetting, broker_url, clean_start=True)
+    assert eventually(forgetting.is_connected)
+    forgetting.disconnect()
+    forgetting.loop_stop()
+    with monkeypatch.context() as patched:
+        patched.setattr(Connection, "subscribe", _die)
+        with pytest.raises(BrokerUnavailable):
+            subscriber.subscribe_only()
+    subscriber.subscribe_only()
+    sender.send(5)
+    sender.wait_for_acks()
+    with subscriber.session() as session:
+        assert land_everything(session, expected=5) == 5
+
+
+@pytest.mark.parametrize("text", ["\ufeff", "a\ufeffb\U0001f600", ""])
+def test_any_text_in_a_property_lands_and_what_comes_after_it_too(
+    subscriber: MqttSubscriber, settings: Settings, sender: Device, text: str
+) -> None:
+    ticket = sender.client.publish(TOPIC, b"odd", properties={"note": text, text or "k": "v"})
+    ticket.result(60)
+    sender.send(3)
+    sender.wait_for_acks()
+    with subscriber.session() as session:
+        assert land_everything(session, expected=4) == 4
+    (odd,) = [message for message in landed(settings) if message.payload == b"odd"]
+    assert odd.user_properties == {"note": text, text or "k": "v"}
 
 
 def test_ingest_processes_share_the_messages(settings: Settings, broker_url: str) -> None:

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from ilyama_resources.embedded import pacing
+from ilyama_resources.embedded.keeper import STAY
 from ilyama_resources.embedded.pacing import STARTS_APART_S, wait_for_turn
 from ilyama_resources.embedded.ports import LOOPBACK, free_port
+from ilyama_resources.embedded.server import supervisor_pid_file
 from ilyama_resources.settings import REPOSITORY, Settings
 
 APART_S = 0.3
+KEEPER = "ilyama_resources.embedded.keeper"
 
 
 @pytest.fixture
@@ -51,6 +54,7 @@ def test_a_part_that_dies_at_once_is_not_started_at_once_again(tmp_path: Path) -
     url = f"postgresql://u:p@{LOOPBACK}:{free_port()}/d"
     settings = Settings(home=tmp_path, postgres_url=url)
     settings.make_directories()
+    supervisor_pid_file(settings).write_text(f"{os.getpid()}\n")
     starts = []
     for _ in range(2):
         done = subprocess.run(
@@ -64,3 +68,23 @@ def test_a_part_that_dies_at_once_is_not_started_at_once_again(tmp_path: Path) -
         starts.append((settings.run / "api.started").stat().st_mtime)
     # A tick of the clock of the file system less.
     assert starts[1] - starts[0] > STARTS_APART_S - 0.1
+
+
+def test_a_part_whose_supervisor_has_died_meanwhile_does_not_start(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    settings.make_directories()
+    supervisor_pid_file(settings).write_text(f"{os.getppid()}\n")
+    for command in (["ilyama_service.stack.launcher", "api"], [KEEPER, "postgres", STAY]):
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            env=os.environ | settings.environment(),
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (
+            1,
+            "The supervisor that started this part has gone.\n",
+        )

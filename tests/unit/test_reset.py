@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from ilyama_resources.settings import load_settings
 from ilyama_service.cli.app import app
 
 
@@ -15,6 +16,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     for name, path in (("HOME", home), ("WAREHOUSE", warehouse)):
         path.mkdir()
         monkeypatch.setenv(f"ILYAMA_{name}", str(path))
+    load_settings().make_directories()
     return home, warehouse
 
 
@@ -28,3 +30,11 @@ def test_home_and_warehouse_go(places: tuple[Path, Path]) -> None:
     assert CliRunner().invoke(app, ["reset", "--yes"]).exit_code == 0
     assert not any(path.exists() for path in places)
     assert "nothing to remove" in CliRunner().invoke(app, ["reset", "--yes"]).output
+
+
+def test_what_others_have_put_into_the_home_stays(places: tuple[Path, Path]) -> None:
+    home, warehouse = places
+    (home / "notes.txt").write_text("mine")
+    assert CliRunner().invoke(app, ["reset", "--yes"]).exit_code == 0
+    assert [path.name for path in home.iterdir()] == ["notes.txt"]
+    assert not warehouse.exists()

@@ -45,7 +45,9 @@ def _own_signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _watched(supervisor: _KilledOnce) -> stack.WatchedSupervisor:
-    return stack.WatchedSupervisor(cast(Supervisor, supervisor), [], attached=True)
+    watched = stack.WatchedSupervisor(cast(Supervisor, supervisor), [], attached=True)
+    watched.start()
+    return watched
 
 
 @pytest.mark.usefixtures("_own_signals")
