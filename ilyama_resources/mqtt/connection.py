@@ -44,8 +44,6 @@ class Connection:
         lasting: bool = True,
     ) -> None:
         self.session_present = False
-        self.when_quiet: Callable[[], None] | None = None
-        """What waits for a moment in which nothing comes."""
         self._address = address
         self._on_message = on_message
         self._receive_maximum = receive_maximum
@@ -85,15 +83,6 @@ class Connection:
         for topic, answer in zip(filters, self._answers_to(number), strict=True):
             if answer.is_failure:
                 raise BrokerRefused(f"The broker refuses a subscription to {topic}: {answer}.")
-
-    def unsubscribe(self, filters: Sequence[str]) -> None:
-        """End subscriptions, and wait until the broker has.
-
-        Raises:
-            BrokerUnavailable: the connection was lost.
-        """
-        _, number = self._client.unsubscribe(list(filters))
-        self._answers_to(number)
 
     @property
     def is_open(self) -> bool:
@@ -173,7 +162,6 @@ class Connection:
         client.on_connect = self._connected
         client.on_disconnect = self._disconnected
         client.on_subscribe = self._answered
-        client.on_unsubscribe = self._answered
         client.on_message = self._received
         return client
 

@@ -28,7 +28,6 @@ from ilyama_resources.mqtt.reports import LandingReport
 from ilyama_resources.mqtt.writing import Landed, SegmentWriter
 
 _LONGEST_WAIT_S: Final = 0.5
-_QUIET_S: Final = 2.0
 
 Until = Callable[[LandingReport], bool]
 
@@ -60,7 +59,6 @@ class LandingSession:
         self._connect_backoff = Backoff()
         self._disk_backoff = Backoff()
         self._retry_at = 0.0
-        self._came_at = time.monotonic()
 
     def land_for(self, seconds: float, until: Until = lambda _: False) -> LandingReport:
         """Land what comes until the time is over or `until` says so of the report.
@@ -94,7 +92,6 @@ class LandingSession:
         if self._connection is None or not self._connection.is_open:
             self._drop_collected()
             self._connection = self._open_connection(self._collect)
-            self._came_at = time.monotonic()
             self.report.connects += 1
             self.report.broker_trouble = None
             self._connect_backoff.reset()
@@ -126,18 +123,6 @@ class LandingSession:
         elif self._connection is not None:
             self._wait(self._connection, min(at_most_s, self._due_in()))
             self._connection.turn(wants_more=lambda: not self._is_stuffed)
-            self._rest(self._connection)
-
-    def _rest(self, connection: Connection) -> None:
-        """When nothing comes and nothing is being written, do what waits for that."""
-        busy = self._batch is not None or self._writing is not None
-        if connection.when_quiet is None or busy or time.monotonic() - self._came_at < _QUIET_S:
-            return
-        waiting, connection.when_quiet = connection.when_quiet, None
-        try:
-            waiting()
-        except BrokerUnavailable as error:
-            self._lost_broker(str(error))
 
     def _is_connected(self) -> bool:
         if self._connection is not None and self._connection.is_open:
@@ -177,7 +162,6 @@ class LandingSession:
     def _collect(self, connection: Connection, message: MQTTMessage) -> None:
         if self._batch is None or self._batch.connection is not connection:
             self._batch = Batch(connection, time.monotonic())
-        self._came_at = time.monotonic()
         number = message.mid if message.qos > 0 else None
         self._batch.add(landed_message(message, time.time_ns() // 1000), number)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from ilyama_resources.mqtt.address import BrokerAddress
 from ilyama_resources.mqtt.batches import BatchLimits
 from ilyama_resources.mqtt.connection import Connection, OnMessage
 from ilyama_resources.mqtt.errors import BrokerUnavailable
+from ilyama_resources.mqtt.events import log_event
 from ilyama_resources.mqtt.holding import SubscriptionNote, sole_holder
 from ilyama_resources.mqtt.session import LandingSession
 from ilyama_resources.mqtt.writing import SegmentWriter
@@ -122,11 +123,5 @@ class MqttSubscriber:
             note.write([*present, *missing])
         obsolete = [topic for topic in present if topic not in self.filters]
         if obsolete:
-            connection.when_quiet = partial(self._unsubscribe, connection, note, obsolete)
-
-    def _unsubscribe(
-        self, connection: Connection, note: SubscriptionNote, obsolete: list[str]
-    ) -> None:
-        """End subscriptions once they have given what waited in them: it would be lost."""
-        connection.unsubscribe(obsolete)
-        note.write(self.filters)
+            # To end a subscription is to lose what waits in it; landing twice costs only work.
+            log_event("obsolete_subscriptions", level=logging.WARNING, topics=obsolete)
