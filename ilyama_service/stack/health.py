@@ -34,7 +34,8 @@ _HEARTBEAT_AGE_S: Final = 120
 """A daemon tells every half minute that it is alive; Dagster itself worries after half an hour."""
 _SENSOR: Final = """{ sensorOrError(sensorSelector: {
     repositoryName: "__repository__", repositoryLocationName: "ilyama", sensorName: "mqtt_ingest"
-}) { ... on Sensor { sensorState { status ticks(limit: 1) { status error { message } } } } } }"""
+}) { ... on Sensor { sensorState { status ticks(limit: 1) {
+    status error { message errorChain { error { message } } } } } } } }"""
 
 
 def postgres(settings: Settings) -> str | None:
@@ -151,12 +152,13 @@ def _sensing(settings: Settings) -> str | None:
     if not state["ticks"]:
         return "has not begun to land"
     (tick,) = state["ticks"]
-    return f"fails: {_cause(tick['error']['message'])}" if tick["status"] == "FAILURE" else None
+    return f"fails: {_cause(tick['error'])}" if tick["status"] == "FAILURE" else None
 
 
-def _cause(message: str) -> str:
-    """What a tick says of its failure: Dagster's own words come first, the sentence last."""
-    return _first_line(message.strip().splitlines()[-1]) if message.strip() else "see its ticks"
+def _cause(error: dict[str, Any]) -> str:
+    """The sentence behind a failure, without the names of the classes around it."""
+    innermost = [error, *(link["error"] for link in error["errorChain"])][-1]
+    return _first_line(innermost["message"]).partition(": ")[2] or "see its ticks"
 
 
 def simulator(settings: Settings) -> str | None:
