@@ -99,7 +99,7 @@ BENCHMARKS = (
     Benchmark(
         10,
         "current values",
-        "current values of the whole fleet ÷ recomputing them (DuckDB) from 6.4 M datapoints",
+        "current values of the whole fleet ÷ recomputing them (DuckDB) at 6.4 M rows",
         Target(0.05),
         current_values.measure,
     ),

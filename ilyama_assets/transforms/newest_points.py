@@ -1,12 +1,12 @@
 """The newest datapoints that drains wrote: tasks of Spark read their files as Arrow columns.
 
-Of each file no more than one point of a key is handed on. The JVM, which would sort all points by
-their keys to find the newest, is left with few.
+Of its files a task hands on one point of each key. The JVM, which would sort all points by their
+keys to find the newest, is left with few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -48,6 +48,8 @@ _POINTS_DDL: Final = ", ".join(
 )
 _FILES: Final = pa.schema([("kind", pa.list_(pa.string())), ("path", pa.list_(pa.string()))])
 _MOST_GROUPS: Final = 2**62
+_MOST_HELD: Final = 2_000_000
+"""So many points are in memory at once, about half a gigabyte."""
 
 
 def newest_points_of_drains(
@@ -82,10 +84,28 @@ def newest_points(points: pa.Table) -> pa.Table:
 def _newest_of_files(
     batches: Iterator[pa.RecordBatch], *, drains: Drains
 ) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for share in batch.to_pylist():
-            for kind, path in zip(share["kind"], share["path"], strict=True):
-                yield from _newest_of_file(path, kind, drains).to_batches()
+    for share in (share for batch in batches for share in batch.to_pylist()):
+        files = [*zip(share["kind"], share["path"], strict=True)]
+        for kind in _TABLES:
+            paths = [path for its_kind, path in files if its_kind == kind]
+            found = (_newest_of_file(path, kind, drains) for path in paths)
+            for points in merged_points(found):
+                yield from points.to_batches()
+
+
+def merged_points(found: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The newest points of several tables: of each key one, as far as memory allows."""
+    held: list[pa.Table] = []
+    for points in found:
+        held.append(points)
+        if sum(table.num_rows for table in held) > _MOST_HELD:
+            merged = newest_points(pa.concat_tables(held))
+            held = [merged]
+            if merged.num_rows > _MOST_HELD // 2:
+                yield merged
+                held = []
+    if held:
+        yield newest_points(pa.concat_tables(held))
 
 
 def _newest_of_file(path: str, kind: str, drains: Drains) -> pa.Table:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import (
     CTE,
     ColumnElement,
@@ -92,6 +93,10 @@ class ServedValue(NamedTuple):
 
 _FIELDS = [CURRENT_VALUE.c[name] for name in CurrentValueRecord._fields]
 _PLACE = (CURRENT_VALUE.c.owner_id, CURRENT_VALUE.c.source_table, CURRENT_VALUE.c.instance)
+_IDENTIFYING = frozenset(
+    ("identity", "owner_kind", "owner_id", "key", "instance", "provenance", "source_table")
+)
+"""What an identity stands for: it is the same in every value of it."""
 _IS_NEW: Label[bool] = literal_column(f"{CURRENT_VALUE.name}.xmax = 0").label("is_new")
 """Whether a row that was stored was not there before: nobody has replaced or locked it."""
 _ORDER = (
@@ -140,20 +145,17 @@ class CurrentValues:
 
         Returns the lineages that have new instances, with how many they have now, or more.
         """
+        same = _same_everywhere(values)
         # In the order of the index, neighbours find its pages in memory.
-        incoming = copied_arrow(self._connection, CURRENT_VALUE, values.sort_by("identity"))
-        names = [*values.column_names, "updated_at", "drain_id"]
-        given = [incoming.c[name] for name in values.column_names]
-        statement = insert(CURRENT_VALUE).from_select(
-            names, select(*given, func.now(), literal(drain_id))
-        )
+        told = values.drop_columns([*same]).sort_by("identity")
+        incoming = copied_arrow(self._connection, CURRENT_VALUE, told)
+        given = {name: incoming.c[name] for name in told.column_names}
+        given |= {name: literal(text) for name, text in same.items()}
+        given |= {"updated_at": func.now(), "drain_id": literal(drain_id)}
+        statement = insert(CURRENT_VALUE).from_select([*given], select(*given.values()))
         statement = statement.on_conflict_do_update(
             index_elements=["identity"],
-            set_={
-                column.name: statement.excluded[column.name]
-                for column in CURRENT_VALUE.columns
-                if not column.primary_key
-            },
+            set_={name: statement.excluded[name] for name in given if name not in _IDENTIFYING},
             where=statement.excluded.ts > CURRENT_VALUE.c.ts,
         )
         return self._with_instances(statement.returning(*_PLACE, _IS_NEW).cte("stored"))
@@ -239,6 +241,20 @@ class CurrentValues:
     def _stream(self, query: Select[tuple[object, ...]]) -> Iterator[CurrentValueRecord]:
         rows = self._connection.execution_options(yield_per=10_000).execute(query)
         return (CurrentValueRecord(*row) for row in rows)
+
+
+def _same_everywhere(values: pa.Table) -> dict[str, str]:
+    """The texts that all values have in common: to send them once is enough."""
+    texts = {
+        name: values[name]
+        for name in values.column_names
+        if pa.types.is_string(values[name].type) and values[name].null_count == 0
+    }
+    return {
+        name: column[0].as_py()
+        for name, column in texts.items()
+        if len(column) and pc.all(pc.equal(column, column[0])).as_py() and name != "identity"
+    }
 
 
 def _state() -> Label[str]:

@@ -12,7 +12,6 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
-from ilyama_assets.transforms import newest_points
 from ilyama_assets.transforms.current_values import newest_per_key
 from ilyama_assets.transforms.newest_points import IDENTITY, newest_points_of_drains
 from ilyama_resources.data_files import write_data_file
@@ -135,9 +134,8 @@ def _stored(warehouse: Warehouse, drains: Sequence[Sequence[Point]]) -> None:
             warehouse.add(contract.name, drain_id, [file])
 
 
-@pytest.mark.parametrize("most_groups", [2**62, 20], ids=["few keys", "keys numbered anew"])
 def test_the_newest_of_some_drains_equals_brute_force(
-    session: SparkSession, tmp_path: Path, most_groups: int, monkeypatch: pytest.MonkeyPatch
+    session: SparkSession, tmp_path: Path
 ) -> None:
     points = _random_points(3)
     drains = [points[start : start + 150] for start in range(0, len(points), 150)]
@@ -148,12 +146,6 @@ def test_the_newest_of_some_drains_equals_brute_force(
     run = DerivedRun("current_value", 1, 2, 3)
     found = newest_points_of_drains(session, warehouse, run, tasks=3)
     assert _sorted(_told(newest_per_key(found, stale_after_h=24))) == _sorted(_by_hand(wanted))
-
-    monkeypatch.setattr(newest_points, "_MOST_GROUPS", most_groups)
-    metrics = [point for point in points if point["kind"] == "metric" and not point["late"]]
-    newest = newest_points.newest_points(pa.Table.from_pylist(metrics, POINTS)).to_pylist()
-    told = [{name: row[name] for name in (*IDENTITY, *TOLD)} for row in newest]
-    assert _sorted(told) == _sorted(_by_hand(metrics))
 
 
 def test_drains_that_wrote_no_datapoint_change_nothing(
