@@ -9,6 +9,7 @@ server as in a stack: what starting that process costs is paid once for two minu
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ from ilyama_assets.intake import IntakeConfig, take_in
 from ilyama_assets.partitions import ensure_days
 from ilyama_protocol.moments import day_of
 from ilyama_resources.embedded.ports import LOOPBACK, accepts, free_port
-from ilyama_resources.embedded.server import wait_until
+from ilyama_resources.embedded.server import dies_with_parent, wait_until
 from ilyama_resources.settings import REPOSITORY
 from ilyama_service.dagster_home import HOME_VARIABLE, URL_VARIABLE, DagsterHome
 from ilyama_service.dagster_instances import foreground_instance
@@ -156,6 +157,7 @@ def _process(command: list[str], port: Callable[[], int | None]) -> Iterator[Non
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        preexec_fn=dies_with_parent(signal.SIGTERM),
     )
     try:
         assert wait_until(lambda: accepts(port() or 0), within_s=STARTS_WITHIN_S, process=process)
