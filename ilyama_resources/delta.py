@@ -27,7 +27,8 @@ Bounds = Mapping[str, tuple[Any, Any]]
 """Columns, each with the lowest and the highest value that is asked for."""
 
 _PROPERTIES = {
-    "delta.checkpointInterval": "100",
+    # Every commit reads the log since the last checkpoint.
+    "delta.checkpointInterval": "10",
     "delta.logRetentionDuration": "interval 2 days",
     "delta.deletedFileRetentionDuration": "interval 7 days",
 }
@@ -62,6 +63,9 @@ class Warehouse:
                 configuration=_PROPERTIES,
             )
         declared = table.metadata().configuration
+        changed = {name: v for name, v in _PROPERTIES.items() if declared.get(name) != v}
+        if changed:
+            table.alter.set_table_properties(changed)
         for name, expression in contract.constraints.items():
             if f"delta.constraints.{name}" not in declared:
                 table.alter.add_constraint({name: expression})
@@ -77,8 +81,8 @@ class Warehouse:
 
     def add(self, table: str, drain_id: int, files: Sequence[DataFile]) -> int:
         """Make a drain's files visible, once, and return the table's version."""
-        current = self._current(table)
-        if not files or self.recorded(table) >= drain_id:
+        current, transaction = self._current(table), self._transaction_id(table)
+        if not files or (current.transaction_version(transaction) or 0) >= drain_id:
             return current.version()
         current.create_write_transaction(
             [_add_action(file) for file in files],
@@ -86,7 +90,7 @@ class Warehouse:
             schema=current.schema(),
             partition_by=[PARTITION],
             commit_properties=CommitProperties(
-                app_transactions=[Transaction(self._transaction_id(table), drain_id)],
+                app_transactions=[Transaction(transaction, drain_id)],
                 custom_metadata={"drain": str(drain_id)},
             ),
         )
