@@ -26,7 +26,7 @@ ORPHANS_KEPT_H = 7 * 24
 Bounds = Mapping[str, tuple[Any, Any]]
 """Columns, each with the lowest and the highest value that is asked for."""
 
-_PROPERTIES = {
+PROPERTIES = {
     # Every commit reads the log since the last checkpoint.
     "delta.checkpointInterval": "10",
     "delta.logRetentionDuration": "interval 2 days",
@@ -60,10 +60,10 @@ class Warehouse:
                 partition_by=[PARTITION] if PARTITION in contract.schema.names else None,
                 name=contract.name,
                 description=contract.description,
-                configuration=_PROPERTIES,
+                configuration=PROPERTIES,
             )
         declared = table.metadata().configuration
-        changed = {name: v for name, v in _PROPERTIES.items() if declared.get(name) != v}
+        changed = {name: v for name, v in PROPERTIES.items() if declared.get(name) != v}
         if changed:
             table.alter.set_table_properties(changed)
         for name, expression in contract.constraints.items():

@@ -98,7 +98,9 @@ class Landing:
             tx.commit()
         for path, error in footers.items():
             if isinstance(error, UnreadableSegment):
-                path.rename(path.with_suffix(UNREADABLE))
+                # Another process may have found it too.
+                with suppress(FileNotFoundError):
+                    path.rename(path.with_suffix(UNREADABLE))
         return found
 
     def put_away(self, gateway: Gateway, *, now: datetime) -> int:

@@ -21,7 +21,7 @@ from ilyama_resources.embedded.ports import LOOPBACK, is_free, seen_from_here
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import wait_until
 from ilyama_resources.errors import PlatformError
-from ilyama_resources.settings import Settings, load_settings, variable
+from ilyama_resources.settings import Ingest, Settings, load_settings, variable
 from ilyama_service.api.tokens import admin_token_file
 from ilyama_service.cli.consoles import console, errors
 from ilyama_service.dagster_home import DagsterHome
@@ -32,6 +32,7 @@ from ilyama_service.stack.supervision import StackRunning, Supervisor
 
 _HEALTHY_WITHIN_S: Final = 300
 _STOPPED_WITHIN_S: Final = 240
+_LANDS_WITHIN_S: Final = 30
 _POLL_S: Final = 0.5
 # One that cannot start, on a full disk for instance, is not tried as fast as can be.
 _RESTART_PAUSE_S: Final = 2.0
@@ -61,7 +62,7 @@ def up(*, simulator: bool, detach: bool) -> None:
         watched = WatchedSupervisor(supervisor, parts, attached=not detach)
         try:
             watched.start()
-            _wait_until_healthy(settings, watched)
+            wait_until_healthy(settings, watched)
             _tell_where(settings, detach=detach)
             if not detach:
                 watched.stay()
@@ -134,8 +135,9 @@ def reset(*, sure: bool) -> None:
     named = " and ".join(map(str, _places(settings, present)))
     if not sure:
         typer.confirm(f"Remove everything of the platform in {named}?", abort=True)
+    settings.make_directories()  # The lock that keeps a stack out lies in one of them.
     with Supervisor(settings).kept_out():
-        for path in present:
+        for path in _state_of(settings):
             shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         settings.home.rmdir()  # What others have put there stays, and so does the home.
@@ -262,8 +264,17 @@ def _require_room(settings: Settings) -> None:
         )
 
 
-def _wait_until_healthy(settings: Settings, watched: WatchedSupervisor) -> None:
-    started = time.monotonic()
+def _is_sensor(settings: Settings, health: PartHealth) -> bool:
+    return health.name == "ingest" and settings.ingest is Ingest.SENSOR
+
+
+def wait_until_healthy(settings: Settings, watched: WatchedSupervisor) -> None:
+    """Tell which parts are ready, until all are; for the sensor nobody waits very long.
+
+    Raises:
+        StackFailed: Some part does not come up.
+    """
+    started = parts_ready_at = time.monotonic()
     ready: set[str] = set()
     healths: list[PartHealth] = []
     with console.status("Starting ...") as line:
@@ -275,10 +286,16 @@ def _wait_until_healthy(settings: Settings, watched: WatchedSupervisor) -> None:
                     ready.add(health.name)
                     seconds = time.monotonic() - started
                     console.print(f"  {health.name:<10} ready after {seconds:.0f} s")
-            waiting = [health.name for health in healths if not health.healthy]
-            if healths and not waiting:
+            late = [health for health in healths if not health.healthy]
+            if healths and not late:
                 return
-            line.update(f"Starting {', '.join(waiting)} ...")
+            if not healths or not all(_is_sensor(settings, health) for health in late):
+                parts_ready_at = time.monotonic()
+            elif time.monotonic() - parts_ready_at > _LANDS_WITHIN_S:
+                # Where it can be switched on again is the UI, which is there.
+                errors.print(f"ingest {late[0].detail}", markup=False, highlight=False)
+                return
+            line.update(f"Starting {', '.join(health.name for health in late)} ...")
             time.sleep(_POLL_S)
     raise StackFailed(_what_failed(settings, [h for h in healths if not h.healthy]))
 
@@ -328,6 +345,7 @@ def show(status: Status) -> None:
     for part in status.parts:
         mark = "[green]healthy[/]" if part.healthy else f"[red]{escape(part.detail)}[/]"
         console.print(f"{part.name:<10} {mark}", highlight=False)
+    _show_unreadable(status)
     if status.pending_segments is None:
         console.print("records    not to be had while Postgres is away", highlight=False)
         return
@@ -349,6 +367,14 @@ def show(status: Status) -> None:
             markup=False,
             highlight=False,
         )
+
+
+def _show_unreadable(status: Status) -> None:
+    if status.unreadable_segments:
+        told = (
+            f"unreadable {status.unreadable_segments:,} landed files are set aside: see the events"
+        )
+        console.print(told, style="yellow", highlight=False)
 
 
 def _last_drain(status: Status) -> str:

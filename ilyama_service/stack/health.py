@@ -122,13 +122,10 @@ def api(settings: Settings) -> str | None:
 
 def ingest(settings: Settings) -> str | None:
     """Look whether somebody lands what devices publish, and whether the disk takes it."""
-    landing = Landing(settings.landing)
     try:
-        landing.probe()
+        Landing(settings.landing).probe()
     except OSError as error:
         return f"cannot write what devices publish: {error.strerror}; the broker keeps it"
-    if unreadable := landing.unreadable():
-        return f"has set {unreadable} landed files aside that cannot be read; see the events"
     return _sensing(settings) if settings.ingest is Ingest.SENSOR else _held(settings)
 
 

@@ -49,6 +49,7 @@ class Status(msgspec.Struct):
     last_drain: LastDrain | None = None
     rows_today: int | None = None
     busiest_device: BusiestDevice | None = None
+    unreadable_segments: int = 0
 
     @property
     def healthy(self) -> bool:
@@ -61,6 +62,7 @@ def status_of(settings: Settings) -> Status:
     supervisor = Supervisor(settings)
     running = supervisor.running
     status = Status(running, part_healths(settings, supervisor))
+    status.unreadable_segments = Landing(settings.landing).unreadable()
     url = settings.postgres_url
     if url is None and (endpoint := EmbeddedPostgres(settings).endpoint()) is not None:
         url = endpoint.url

@@ -6,7 +6,7 @@ from pathlib import Path
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.faults import CRASH_STATUS
 from ilyama_resources.landing import Landing
-from ilyama_service.stack import health
+from ilyama_service.stack.status import status_of
 from tests.platform import Platform
 from tests.streams import generate, write_cloudevents
 
@@ -62,4 +62,4 @@ def test_a_file_that_is_no_segment_is_set_aside_and_said_aloud(
         (event,) = tx.events.newest(limit=10)
     assert (event.event_type, event.severity) == ("segment.unreadable", "ERROR")
     assert bad.name in event.message
-    assert "1 landed files aside" in str(health.ingest(settings))
+    assert status_of(settings).unreadable_segments == 1

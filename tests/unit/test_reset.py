@@ -32,6 +32,14 @@ def test_home_and_warehouse_go(places: tuple[Path, Path]) -> None:
     assert "nothing to remove" in CliRunner().invoke(app, ["reset", "--yes"]).output
 
 
+def test_what_is_left_of_a_home_goes_too(places: tuple[Path, Path]) -> None:
+    home, warehouse = places
+    (home / "run").rmdir()
+    assert CliRunner().invoke(app, ["reset", "--yes"]).exit_code == 0
+    assert not home.exists()
+    assert not warehouse.exists()
+
+
 def test_what_others_have_put_into_the_home_stays(places: tuple[Path, Path]) -> None:
     home, warehouse = places
     (home / "notes.txt").write_text("mine")

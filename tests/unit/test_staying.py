@@ -4,13 +4,17 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
 from threading import Timer
 from typing import cast
 
 import pytest
 import typer
 
+from ilyama_resources.settings import Ingest, Settings
 from ilyama_service.cli import stack
+from ilyama_service.stack.status import PartHealth
 from ilyama_service.stack.supervision import Supervisor
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -81,3 +85,22 @@ def test_one_that_cannot_start_is_not_tried_for_ever() -> None:
     with pytest.raises(stack.StackFailed, match="logs supervisor"):
         watched.look_after()
     assert len(supervisor.lives) == 1
+
+
+@pytest.mark.usefixtures("_own_signals")
+@pytest.mark.parametrize(("ingest", "comes_up"), [(Ingest.SENSOR, True), (Ingest.PROCESS, False)])
+def test_a_sensor_that_is_switched_off_does_not_keep_the_stack_from_starting(
+    ingest: Ingest, comes_up: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only in the UI can it be switched on again; a process that does not land is another thing."""
+    healths = [PartHealth("webserver", True), PartHealth("ingest", False, "is switched off")]
+    monkeypatch.setattr(stack, "part_healths", lambda *_: healths)
+    monkeypatch.setattr(stack, "_LANDS_WITHIN_S", 0.1)
+    monkeypatch.setattr(stack, "_HEALTHY_WITHIN_S", 2.0)
+    monkeypatch.setattr(stack, "_POLL_S", 0.05)
+    watched = _watched(_KilledOnce("sleep 60"))
+    settings = Settings(home=tmp_path, ingest=ingest)
+    expected = nullcontext() if comes_up else pytest.raises(stack.StackFailed, match="switched off")
+    with expected:
+        stack.wait_until_healthy(settings, watched)
+    watched.stop()
