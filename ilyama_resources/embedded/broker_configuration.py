@@ -51,6 +51,9 @@ _BROKER_XML: Final = """\
     <remoting-incoming-interceptors>
       <class-name>ilyama.PacketGuard</class-name>
     </remoting-incoming-interceptors>
+    <broker-plugins>
+      <broker-plugin class-name="ilyama.MessageOrder"/>
+    </broker-plugins>
     <acceptors>
 {acceptors}
     </acceptors>

@@ -154,6 +154,19 @@ def test_the_platforms_own_controls_are_not_landed(broker_url: str, home: Settin
     assert [message.topic for message in landed(home)] == [TOPIC]
 
 
+def test_what_a_client_has_in_flight_keeps_its_order(broker_url: str, home: Settings) -> None:
+    with (
+        MqttSubscriber(home, broker_url, None).session() as session,
+        device(broker_url, home) as sender,
+    ):
+        session.connect()
+        publishing = threading.Thread(target=sender.send, args=(10_000,))
+        publishing.start()
+        land_everything(session, expected=10_000)
+        publishing.join()
+    assert [int(message.payload[:8]) for message in landed(home)] == [*range(10_000)]
+
+
 @pytest.mark.parametrize(
     ("topic", "retain"),
     [(TOPIC, True), ("a::b/dev/sync/rows/batch", False)],
