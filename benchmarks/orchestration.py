@@ -1,7 +1,7 @@
 """Ratio 5: what Dagster adds to the drain of 64 batches.
 
 Both sides drain in one warm process: one has Dagster execute the job, with its events, checks and
-report stored in Postgres as those of a run; the other calls the function of the asset. Beside them
+report stored in Postgres as those of a run; the other calls the functions of the asset. Beside them
 stands a run in a process of its own, launched through the web server and started by the code
 server as in a stack: what starting that process costs is paid once for two minutes of drains.
 """
@@ -26,7 +26,7 @@ from benchmarks.workbench import Workbench, land
 from benchmarks.workloads import Fleet
 from ilyama_assets.definitions import defs
 from ilyama_assets.drains.protocol import Intake
-from ilyama_assets.intake import IntakeConfig, take_in
+from ilyama_assets.intake import IntakeConfig, results_of, take_in
 from ilyama_assets.partitions import ensure_days
 from ilyama_protocol.moments import day_of
 from ilyama_resources.embedded.ports import LOOPBACK, accepts, free_port
@@ -117,7 +117,9 @@ class _Sides:
         )
 
     def _call(self) -> None:
-        take_in(self._intake, DAY, IntakeConfig(**_TO_THE_END))
+        self._intake.prepare()
+        run = take_in(self._intake, DAY, IntakeConfig(**_TO_THE_END))
+        list(results_of(run, self._intake))
 
     def prove(self, platform: Platform) -> None:
         """Compare what a run, the job and a call have stored with the oracle."""

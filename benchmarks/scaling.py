@@ -12,7 +12,8 @@ from benchmarks.workloads import ROWS, Fleet
 from ilyama_assets.drains.protocol import Intake
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
 
-BATCHES = 50
+BATCHES = 128
+"""As many as one drain takes."""
 SAMPLED = 2
 
 

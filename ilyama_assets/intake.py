@@ -76,6 +76,13 @@ def intake(
     parts = intake_parts(records, spark, lake)
     run = take_in(parts, date.fromisoformat(context.partition_key), config)
     context.log.info(f"drains {run.drains or 'none'}: {dict(run.messages)}")
+    yield from results_of(run, parts)
+
+
+def results_of(
+    run: RunReport, parts: Intake
+) -> Iterator[MaterializeResult[Any] | AssetCheckResult]:
+    """What a run tells Dagster: what became of each table, and whether the books balance."""
     yield from _materializations(run, parts)
     yield from intake_check_results(run)
 

@@ -114,11 +114,13 @@ class Intake:
 
     def finish(self, drain: Drain) -> DrainReport:
         """Bring an opened drain to its end, from wherever it stands."""
-        if drain.state is DrainState.OPEN and drain.origin == Origin.DAY:
-            self._seal(drain, self._replayed(drain))
-        elif drain.state is DrainState.OPEN:
-            self._seal(drain, self._decided(drain))
-        return self._commit_and_close(drain)
+        if drain.state is DrainState.OPEN:
+            is_replay = drain.origin == Origin.DAY
+            seal = self._replayed(drain) if is_replay else self._decided(drain)
+            self._seal(drain, seal)
+        else:
+            seal = self._sealed(drain)
+        return self._commit_and_close(drain, seal)
 
     def replay(self, day: date) -> DrainReport:
         """Derive a day's datapoints again and add what is missing."""
@@ -240,9 +242,11 @@ class Intake:
             tx.commit()
         raise DrainHeld(_held_sentence(drain.drain_id, note))
 
-    def _commit_and_close(self, drain: Drain) -> DrainReport:
+    def _sealed(self, drain: Drain) -> Seal:
         with self.gateway.transaction() as tx:
-            seal = decode_seal(tx.drains.sealed_body(drain.drain_id))
+            return decode_seal(tx.drains.sealed_body(drain.drain_id))
+
+    def _commit_and_close(self, drain: Drain, seal: Seal) -> DrainReport:
         versions = {}
         for table, files in sorted(by_table(seal.files).items()):
             crash_point("commit.before")

@@ -50,7 +50,8 @@ _SERVER_OPTIONS: Final = {
     "unix_socket_directories": "",
     "wal_level": "logical",
     "max_connections": "100",
-    "shared_buffers": "64MB",
+    "shared_buffers": "256MB",
+    "max_wal_size": "4GB",
     "timezone": "UTC",
     "log_timezone": "UTC",
 }

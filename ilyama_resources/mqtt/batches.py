@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """When a batch is due: at an age or at a size; and how much it may hold at most.
+    """When a batch is due: at an age, at a size or after a burst; and how much it may hold.
 
     A batch that is large enough does not wait for its age, so that under load the disk is
     never idle; one that is due takes more messages while the disk is busy, up to the most.
+    What came as a burst does not wait for its age either, once nothing more comes.
     """
 
     wait_s: float
+    quiet_s: float
+    burst_bytes: int
     enough_bytes: int
     max_bytes: int
     max_messages: int
@@ -36,12 +39,14 @@ class Batch:
 
     connection: Connection
     started_at: float
+    touched_at: float = 0.0
     messages: list[Message] = field(default_factory=list)
     to_acknowledge: list[int] = field(default_factory=list)
     bytes: int = 0
 
-    def add(self, message: Message, number: int | None) -> None:
+    def add(self, message: Message, number: int | None, *, now: float) -> None:
         """Take a message; `number` is what the broker wants to have acknowledged."""
+        self.touched_at = now
         self.messages.append(message)
         self.bytes += len(message.payload)
         if number is not None:
@@ -55,7 +60,10 @@ class Batch:
         """Seconds until it should be written; 0 when it is due."""
         if self.bytes >= limits.enough_bytes or self.is_full(limits):
             return 0.0
-        return max(0.0, self.started_at + limits.wait_s - now)
+        due_at = self.started_at + limits.wait_s
+        if self.bytes >= limits.burst_bytes:
+            due_at = min(due_at, self.touched_at + limits.quiet_s)
+        return max(0.0, due_at - now)
 
 
 def one_day_each(messages: Sequence[Message]) -> Iterator[list[Message]]:

@@ -7,6 +7,10 @@ goes to the object that delivered the message, cannot reach a newer connection.
 import select
 import time
 from collections.abc import Callable, Sequence
+from socket import SHUT_RDWR
+from socket import socket as Socket
+from ssl import SSLWantReadError, SSLWantWriteError
+from struct import Struct
 from typing import Any, Final
 
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
@@ -27,6 +31,9 @@ KEEPALIVE_S: Final = 60
 NEVER_EXPIRES: Final = 0xFFFFFFFF
 _ANSWER_WITHIN_S: Final = 10.0
 _READS_AT_ONCE: Final = 100
+_PUBACK: Final = Struct("!BBH")
+_PUBACK_HEAD: Final = (0x40, 2)
+"""The type of an acknowledgement, and the length of the number that follows."""
 
 OnMessage = Callable[["Connection", MQTTMessage], None]
 
@@ -118,11 +125,11 @@ class Connection:
         self._client.loop_misc()
 
     def acknowledge(self, numbers: Sequence[int]) -> None:
-        """Tell the broker that it may forget messages of this connection."""
-        for number in numbers:
-            if not self.is_open:
-                return
-            self._client.ack(number, 1)
+        """Tell the broker that it may forget messages of this connection, in one write.
+
+        The client library has a call to acknowledge one message, and writes once for each.
+        """
+        self._write(b"".join(_PUBACK.pack(*_PUBACK_HEAD, number) for number in numbers))
 
     def close(self) -> None:
         """Send what waits and leave; the session stays."""
@@ -132,6 +139,35 @@ class Connection:
             while self.is_open and self.wants_to_write and time.monotonic() < deadline:
                 _wait(self.fileno(), select.POLLOUT, timeout_s=1)
                 self._client.loop_write()
+
+    def _write(self, packets: bytes) -> None:
+        """Write whole packets between those of the library; a broker that takes none is lost."""
+        left = packets
+        deadline = time.monotonic() + _ANSWER_WITHIN_S
+        while left and (socket := self._socket) is not None:
+            if time.monotonic() > deadline:
+                socket.shutdown(SHUT_RDWR)
+                return
+            try:
+                left = left[self._send(socket, left) :]
+            except OSError:
+                return
+            if left:
+                _wait(socket.fileno(), select.POLLOUT, timeout_s=0.1)
+
+    def _send(self, socket: Socket, packets: bytes) -> int:
+        """How many bytes were taken; none while the library is in the middle of a packet."""
+        if self.wants_to_write:
+            self._client.loop_write()
+        try:
+            return 0 if self.wants_to_write else socket.send(packets)
+        except (BlockingIOError, SSLWantReadError, SSLWantWriteError):
+            return 0
+
+    @property
+    def _socket(self) -> Socket | None:
+        found = self._client.socket()
+        return found if isinstance(found, Socket) else None
 
     def _await(self, answered: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _ANSWER_WITHIN_S

@@ -160,10 +160,11 @@ class LandingSession:
         return self._batch.due_in(self._limits, time.monotonic())
 
     def _collect(self, connection: Connection, message: MQTTMessage) -> None:
+        now = time.monotonic()
         if self._batch is None or self._batch.connection is not connection:
-            self._batch = Batch(connection, time.monotonic())
+            self._batch = Batch(connection, now)
         number = message.mid if message.qos > 0 else None
-        self._batch.add(landed_message(message, time.time_ns() // 1000), number)
+        self._batch.add(landed_message(message, time.time_ns() // 1000), number, now=now)
 
     def _hand_over(self, *, at_once: bool = False) -> None:
         batch = self._batch

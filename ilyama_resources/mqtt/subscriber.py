@@ -26,6 +26,9 @@ RECEIVE_MAXIMUM: Final = 4000
 """How many messages the broker sends before it wants some of them acknowledged."""
 ENOUGH_BYTES: Final = 2 * 2**20
 """So much is written at once, without waiting for more."""
+BURST_BYTES: Final = ENOUGH_BYTES // 8
+QUIET_S: Final = 0.02
+"""So much is a burst, and so long nothing comes when it is over."""
 
 _SHARED: Final = "$share/ilyama/"
 _EMBEDDED: Final = "the embedded broker"
@@ -86,6 +89,8 @@ class MqttSubscriber:
     def _limits(self) -> BatchLimits:
         return BatchLimits(
             wait_s=self._settings.landing_wait_ms / 1000,
+            quiet_s=QUIET_S,
+            burst_bytes=BURST_BYTES,
             enough_bytes=min(ENOUGH_BYTES, self._settings.segment_max_bytes),
             max_bytes=self._settings.segment_max_bytes,
             # Half of what may be unacknowledged is written while the other half comes in.

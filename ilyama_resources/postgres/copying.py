@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, Self
 
 import psycopg2
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv
 from sqlalchemy import Column, Connection, MetaData, Table
 
-_END_OF_DATA = b"\n\\.\n"
-"""Before Postgres 18 a CSV ends at such a line, even inside a quoted text."""
+_END_OF_DATA = "\\."
+"""Before Postgres 18 a CSV ends at a line of these, even inside a quoted text."""
+_ROWS_AT_ONCE = 20_000
 
 _NUL, SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", _NUL: SHOWN_NUL})
@@ -32,14 +35,50 @@ def copied(connection: Connection, table: Table, rows: Iterable[Sequence[Any]]) 
 
 def copied_arrow(connection: Connection, table: Table, rows: pa.Table) -> Table:
     """The same for columns that are in Arrow already; what they leave out is null."""
+    if _may_end_early(rows):
+        texts = [row.values() for row in rows.cast(_as_texts(rows.schema)).to_pylist()]
+        return _copy(connection, table, rows.column_names, _lines(map(list, texts)), form="text")
+    with _WrittenAhead(_csv(batch) for batch in rows.to_batches(_ROWS_AT_ONCE)) as lines:
+        return _copy(connection, table, rows.column_names, lines, form="csv")
+
+
+def _may_end_early(rows: pa.Table) -> bool:
+    texts = (column for column in rows.columns if pa.types.is_string(column.type))
+    return any(pc.any(pc.match_substring(text, _END_OF_DATA)).as_py() for text in texts)
+
+
+def _csv(rows: pa.RecordBatch) -> bytes:
     lines = io.BytesIO()
     options = csv.WriteOptions(include_header=False, quoting_style="needed")
     csv.write_csv(rows, lines, options)
-    if _END_OF_DATA in lines.getbuffer().tobytes():
-        texts = [row.values() for row in rows.cast(_as_texts(rows.schema)).to_pylist()]
-        return _copy(connection, table, rows.column_names, _lines(map(list, texts)), form="text")
-    lines.seek(0)
-    return _copy(connection, table, rows.column_names, lines, form="csv")
+    return lines.getvalue()
+
+
+class _WrittenAhead:
+    """A file to read from, of which a thread writes the next part while Postgres takes one."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="copying")
+        self._left = memoryview(b"")
+
+    def __enter__(self) -> Self:
+        self._next = self._ordered()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.shutdown(cancel_futures=True)
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes; none at the end."""
+        if not self._left:
+            self._left = memoryview(self._next.result())
+            self._next = self._ordered()
+        taken, self._left = self._left[:size], self._left[size:]
+        return bytes(taken)
+
+    def _ordered(self) -> Future[bytes]:
+        return self._writer.submit(next, self._parts, b"")
 
 
 def _as_texts(schema: pa.Schema) -> pa.Schema:

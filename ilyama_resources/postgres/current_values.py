@@ -18,10 +18,11 @@ from sqlalchemy import (
     case,
     collate,
     delete,
+    exists,
     func,
     literal,
-    literal_column,
     select,
+    text,
     tuple_,
     update,
 )
@@ -97,8 +98,7 @@ _IDENTIFYING = frozenset(
     ("identity", "owner_kind", "owner_id", "key", "instance", "provenance", "source_table")
 )
 """What an identity stands for: it is the same in every value of it."""
-_IS_NEW: Label[bool] = literal_column(f"{CURRENT_VALUE.name}.xmax = 0").label("is_new")
-"""Whether a row that was stored was not there before: nobody has replaced or locked it."""
+_ROOM_TO_JOIN = text("SET LOCAL work_mem = '64MB'")
 _ORDER = (
     CURRENT_VALUE.c.owner_id,
     collate(CURRENT_VALUE.c.key, "C"),
@@ -146,27 +146,29 @@ class CurrentValues:
         Returns the lineages that have new instances, with how many they have now, or more.
         """
         same = _same_everywhere(values)
-        # In the order of the index, neighbours find its pages in memory.
-        told = values.drop_columns([*same]).sort_by("identity")
+        told = values.drop_columns([*same])
         incoming = copied_arrow(self._connection, CURRENT_VALUE, told)
         given = {name: incoming.c[name] for name in told.column_names}
         given |= {name: literal(text) for name, text in same.items()}
         given |= {"updated_at": func.now(), "drain_id": literal(drain_id)}
-        statement = insert(CURRENT_VALUE).from_select([*given], select(*given.values()))
-        statement = statement.on_conflict_do_update(
-            index_elements=["identity"],
-            set_={name: statement.excluded[name] for name in given if name not in _IDENTIFYING},
-            where=statement.excluded.ts > CURRENT_VALUE.c.ts,
+        is_known = CURRENT_VALUE.c.identity == incoming.c.identity
+        self._connection.execute(_ROOM_TO_JOIN)
+        # Apart, since drains write one after another: an upsert would lock each row before.
+        self._connection.execute(
+            update(CURRENT_VALUE)
+            .values({name: given[name] for name in given if name not in _IDENTIFYING})
+            .where(is_known, incoming.c.ts > CURRENT_VALUE.c.ts)
         )
-        return self._with_instances(statement.returning(*_PLACE, _IS_NEW).cte("stored"))
+        new = select(*given.values()).where(~exists().where(is_known))
+        statement = insert(CURRENT_VALUE).from_select([*given], new)
+        return self._with_instances(statement.returning(*_PLACE).cte("stored"))
 
     def _with_instances(self, stored: CTE) -> dict[Lineage, int]:
         """Store what is to be stored, and add its instances to those of its lineages."""
         lineage = (stored.c.owner_id, stored.c.source_table)
         new = select(*lineage, literal(True), func.count(stored.c.instance.distinct()))
         statement = insert(LINEAGE).from_select(
-            ["device_id", "source_table", "served", "instances"],
-            new.where(stored.c.is_new).group_by(*lineage),
+            ["device_id", "source_table", "served", "instances"], new.group_by(*lineage)
         )
         both = LINEAGE.c.instances + statement.excluded.instances
         rows = self._connection.execute(

@@ -7,7 +7,9 @@ from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import MICROSECONDS_PER_DAY, day_of
 from ilyama_resources.mqtt.batches import Batch, BatchLimits, one_day_each
 
-LIMITS = BatchLimits(wait_s=0.2, enough_bytes=600, max_bytes=1000, max_messages=10)
+LIMITS = BatchLimits(
+    wait_s=0.2, quiet_s=0.02, burst_bytes=400, enough_bytes=600, max_bytes=1000, max_messages=10
+)
 NO_CONNECTION = cast(Any, None)
 
 
@@ -18,7 +20,7 @@ def message(landed_at: int = 0, *, size: int = 10) -> Message:
 def batch_of(messages: int, *, size: int) -> Batch:
     batch = Batch(NO_CONNECTION, started_at=100.0)
     for number in range(messages):
-        batch.add(message(size=size), number)
+        batch.add(message(size=size), number, now=100.0 + number / 100)
     return batch
 
 
@@ -31,7 +33,9 @@ def batch_of(messages: int, *, size: int) -> Batch:
         pytest.param(1, 10, 160.0, 0.0, id="overdue"),
         pytest.param(2, 500, 100.0, 0.0, id="as-large-as-allowed"),
         pytest.param(2, 300, 100.0, 0.0, id="large-enough"),
-        pytest.param(2, 299, 100.0, 0.2, id="not-quite-as-large"),
+        pytest.param(2, 199, 100.01, 0.19, id="not-quite-as-large"),
+        pytest.param(2, 200, 100.01, 0.02, id="a-burst-that-may-go-on"),
+        pytest.param(2, 200, 100.03, 0.0, id="a-burst-that-is-over"),
         pytest.param(10, 1, 100.0, 0.0, id="as-many-as-allowed"),
         pytest.param(9, 1, 100.0, 0.2, id="not-quite-as-many"),
     ],
@@ -44,8 +48,8 @@ def test_a_batch_is_due_by_age_size_or_number(
 
 def test_a_message_without_a_number_is_not_acknowledged() -> None:
     batch = Batch(NO_CONNECTION, started_at=0.0)
-    batch.add(message(), 7)
-    batch.add(message(), None)
+    batch.add(message(), 7, now=0.0)
+    batch.add(message(), None, now=0.0)
     assert (len(batch.messages), batch.to_acknowledge) == (2, [7])
 
 

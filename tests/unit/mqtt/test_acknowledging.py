@@ -1,0 +1,68 @@
+"""Acknowledgements, as a broker sees them that speaks no more than it must."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import pytest
+
+from ilyama_resources.embedded.ports import LOOPBACK
+from ilyama_resources.mqtt import connection as connections
+from ilyama_resources.mqtt.address import BrokerAddress
+from ilyama_resources.mqtt.connection import Connection
+from ilyama_resources.settings import Settings
+
+CONNACK = b"\x20\x03\x00\x00\x00"
+PUBACK = struct.Struct("!BBH")
+
+
+@contextmanager
+def connected() -> Iterator[tuple[Connection, socket.socket]]:
+    with socket.create_server((LOOPBACK, 0)) as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        url = f"mqtt://{LOOPBACK}:{server.getsockname()[1]}"
+        address = BrokerAddress.of(url, Settings())
+        connection = Connection(
+            address, "lander", on_message=lambda *_: None, receive_maximum=10, lasting=False
+        )
+        opening = Thread(target=connection.open)
+        opening.start()
+        broker, _ = server.accept()
+        with broker:
+            broker.recv(1024)
+            broker.sendall(CONNACK)
+            opening.join()
+            yield connection, broker
+
+
+def test_every_message_is_acknowledged_in_its_order() -> None:
+    numbers = [*range(1, 65_536)] * 5
+    with connected() as (connection, broker):
+        telling = Thread(target=connection.acknowledge, args=(numbers,))
+        telling.start()
+        received = b""
+        while len(received) < len(numbers) * PUBACK.size:
+            received += broker.recv(2**20)
+        telling.join()
+        assert connection.is_open
+    assert [*PUBACK.iter_unpack(received)] == [(0x40, 2, number) for number in numbers]
+
+
+def test_a_broker_that_takes_no_acknowledgement_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "_ANSWER_WITHIN_S", 0.5)
+    with connected() as (connection, _):
+        connection.acknowledge([1] * 5_000_000)
+        connection.turn()
+        assert not connection.is_open
+
+
+def test_a_connection_that_is_gone_takes_no_acknowledgement() -> None:
+    with connected() as (connection, broker):
+        broker.close()
+        connection.turn()
+        connection.acknowledge([1, 2, 3])
+        assert not connection.is_open
