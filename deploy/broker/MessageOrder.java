@@ -38,6 +38,12 @@ public final class MessageOrder implements ActiveMQServerPlugin {
     waitInLineOf(server.getSessionByID(consumer.getSessionID()));
   }
 
+  /** What the thread does next has nothing to do with this session. */
+  @Override
+  public void afterDeliver(ServerConsumer consumer, MessageReference reference) {
+    storage.clearContext();
+  }
+
   private void waitInLineOf(ServerSession session) {
     if (session != null) {
       storage.setContext(session.getSessionContext());

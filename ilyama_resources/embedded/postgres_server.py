@@ -51,7 +51,7 @@ _SERVER_OPTIONS: Final = {
     "wal_level": "logical",
     "max_connections": "100",
     "shared_buffers": "256MB",
-    "max_wal_size": "4GB",
+    "max_wal_size": "2GB",
     "timezone": "UTC",
     "log_timezone": "UTC",
 }

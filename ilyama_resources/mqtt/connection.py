@@ -7,9 +7,10 @@ goes to the object that delivered the message, cannot reach a newer connection.
 import select
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from socket import SHUT_RDWR
 from socket import socket as Socket
-from ssl import SSLWantReadError, SSLWantWriteError
+from ssl import SSLWantWriteError
 from struct import Struct
 from typing import Any, Final
 
@@ -141,19 +142,18 @@ class Connection:
                 self._client.loop_write()
 
     def _write(self, packets: bytes) -> None:
-        """Write whole packets between those of the library; a broker that takes none is lost."""
+        """Write whole packets between those of the library, or give the connection up."""
         left = packets
         deadline = time.monotonic() + _ANSWER_WITHIN_S
         while left and (socket := self._socket) is not None:
-            if time.monotonic() > deadline:
-                socket.shutdown(SHUT_RDWR)
-                return
             try:
                 left = left[self._send(socket, left) :]
             except OSError:
-                return
-            if left:
-                _wait(socket.fileno(), select.POLLOUT, timeout_s=0.1)
+                return _give_up(socket)
+            if left and time.monotonic() > deadline:
+                return _give_up(socket)
+            if left and self.is_open:
+                _wait(self.fileno(), select.POLLOUT, timeout_s=0.1)
 
     def _send(self, socket: Socket, packets: bytes) -> int:
         """How many bytes were taken; none while the library is in the middle of a packet."""
@@ -161,7 +161,7 @@ class Connection:
             self._client.loop_write()
         try:
             return 0 if self.wants_to_write else socket.send(packets)
-        except (BlockingIOError, SSLWantReadError, SSLWantWriteError):
+        except (BlockingIOError, SSLWantWriteError):
             return 0
 
     @property
@@ -216,6 +216,13 @@ class Connection:
     def _received(self, _: Client, __: Any, message: MQTTMessage) -> None:
         self._messages += 1
         self._on_message(self, message)
+
+
+def _give_up(socket: Socket) -> None:
+    """Let the next reading find the connection ended; of half a packet nothing may follow."""
+    with suppress(OSError):
+        # Not by the method of a TLS socket, which would then read what is left as plain bytes.
+        Socket.shutdown(socket, SHUT_RDWR)
 
 
 def _wait(descriptor: int, interest: int, *, timeout_s: float) -> None:

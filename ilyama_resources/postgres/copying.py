@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 from sqlalchemy import Column, Connection, MetaData, Table
 
-_END_OF_DATA = "\\."
-"""Before Postgres 18 a CSV ends at a line of these, even inside a quoted text."""
+_END_OF_DATA = r"(^|[\r\n])\\\.([\r\n]|$)"
+"""Before Postgres 18 a CSV ends at such a line, even inside a quoted text."""
 _ROWS_AT_ONCE = 20_000
 
 _NUL, SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
@@ -38,13 +38,14 @@ def copied_arrow(connection: Connection, table: Table, rows: pa.Table) -> Table:
     if _may_end_early(rows):
         texts = [row.values() for row in rows.cast(_as_texts(rows.schema)).to_pylist()]
         return _copy(connection, table, rows.column_names, _lines(map(list, texts)), form="text")
-    with _WrittenAhead(_csv(batch) for batch in rows.to_batches(_ROWS_AT_ONCE)) as lines:
+    parts = (batch for batch in rows.to_batches(_ROWS_AT_ONCE) if batch.num_rows)
+    with _WrittenAhead(map(_csv, parts)) as lines:
         return _copy(connection, table, rows.column_names, lines, form="csv")
 
 
 def _may_end_early(rows: pa.Table) -> bool:
     texts = (column for column in rows.columns if pa.types.is_string(column.type))
-    return any(pc.any(pc.match_substring(text, _END_OF_DATA)).as_py() for text in texts)
+    return any(pc.any(pc.match_substring_regex(text, _END_OF_DATA)).as_py() for text in texts)
 
 
 def _csv(rows: pa.RecordBatch) -> bytes:
