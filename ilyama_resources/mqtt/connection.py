@@ -25,6 +25,7 @@ from ilyama_resources.mqtt.address import BrokerAddress
 from ilyama_resources.mqtt.errors import BrokerRefused, BrokerUnavailable
 from ilyama_resources.mqtt.events import log_event
 from ilyama_resources.mqtt.property_texts import read_every_text
+from ilyama_resources.mqtt.reading_client import ReadingClient
 
 read_every_text()
 
@@ -107,6 +108,11 @@ class Connection:
         """Whether something waits to be sent."""
         return self._client.want_write()
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether something is to be read though the descriptor may not say so."""
+        return self._client.has_unread
+
     def turn(self, wants_more: Callable[[], bool] = lambda: True) -> None:
         """Read what has come and is wanted, send what waits, keep alive; returns at once."""
         for _ in range(_READS_AT_ONCE):
@@ -173,7 +179,7 @@ class Connection:
         deadline = time.monotonic() + _ANSWER_WITHIN_S
         while self.is_open and not answered() and time.monotonic() < deadline:
             interest = select.POLLIN | (select.POLLOUT if self.wants_to_write else 0)
-            _wait(self.fileno(), interest, timeout_s=0.1)
+            _wait(self.fileno(), interest, timeout_s=0 if self.has_unread else 0.1)
             self.turn()
         if not answered():
             raise BrokerUnavailable(f"The broker {self._address} does not answer.")
@@ -184,8 +190,8 @@ class Connection:
         self._await(lambda: number in self._answers)
         return self._answers.pop(number)
 
-    def _make_client(self, client_id: str) -> Client:
-        client = Client(
+    def _make_client(self, client_id: str) -> ReadingClient:
+        client = ReadingClient(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
             protocol=MQTTv5,

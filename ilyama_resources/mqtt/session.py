@@ -146,6 +146,7 @@ class LandingSession:
         if connection is not None and connection.is_open:
             reading = 0 if self._is_stuffed else select.POLLIN
             poll.register(connection, reading | (select.POLLOUT * connection.wants_to_write))
+            timeout_s = 0 if reading and connection.has_unread else timeout_s
         poll.poll(timeout_s * 1000)
         _empty(self._wakened)
 

@@ -1,40 +1,14 @@
-"""Acknowledgements, as a broker sees them that speaks no more than it must."""
+"""Acknowledgements, as a broker sees them."""
 
-import socket
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Thread
 
 import pytest
 
-from ilyama_resources.embedded.ports import LOOPBACK
 from ilyama_resources.mqtt import connection as connections
-from ilyama_resources.mqtt.address import BrokerAddress
-from ilyama_resources.mqtt.connection import Connection
-from ilyama_resources.settings import Settings
+from tests.unit.mqtt.brokers import connected
 
-CONNACK = b"\x20\x03\x00\x00\x00"
 PUBACK = struct.Struct("!BBH")
-
-
-@contextmanager
-def connected() -> Iterator[tuple[Connection, socket.socket]]:
-    with socket.create_server((LOOPBACK, 0)) as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        url = f"mqtt://{LOOPBACK}:{server.getsockname()[1]}"
-        address = BrokerAddress.of(url, Settings())
-        connection = Connection(
-            address, "lander", on_message=lambda *_: None, receive_maximum=10, lasting=False
-        )
-        opening = Thread(target=connection.open)
-        opening.start()
-        broker, _ = server.accept()
-        with broker:
-            broker.recv(1024)
-            broker.sendall(CONNACK)
-            opening.join()
-            yield connection, broker
 
 
 def test_every_message_is_acknowledged_in_its_order() -> None:
