@@ -149,7 +149,7 @@ class CurrentValues:
         told = values.drop_columns([*same])
         incoming = copied_arrow(self._connection, CURRENT_VALUE, told)
         given = {name: incoming.c[name] for name in told.column_names}
-        given |= {name: literal(text) for name, text in same.items()}
+        given |= {name: literal(word) for name, word in same.items()}
         given |= {"updated_at": func.now(), "drain_id": literal(drain_id)}
         is_known = CURRENT_VALUE.c.identity == incoming.c.identity
         self._connection.execute(_ROOM_TO_JOIN)
