@@ -141,10 +141,17 @@ def processes_of(home: Path) -> list[str]:
     """The living processes that belong to a home."""
     variable = f"{PREFIX}HOME"
     return [
-        f"{process.pid} {' '.join(process.cmdline())[:200]}"
+        f"{process.pid} {_command(process)}"
         for process in psutil.process_iter()
         if process.pid != os.getpid() and _environment(process).get(variable) == str(home)
     ]
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())[:200]
+    except psutil.Error:
+        return "that is ending"
 
 
 def _environment(process: psutil.Process) -> dict[str, str]:

@@ -34,10 +34,13 @@ PROJECTION_SCHEMA = pa.schema(
         ("ts", pa.timestamp("us", tz="UTC")),
         ("source", pa.string()),
         ("policy", pa.string()),
-        ("contributors", pa.string()),
+        ("datapoint_id", pa.string()),
         ("source_table", pa.string()),
     ]
 )
+
+_WORDS = ("owner_kind", "owner_id", "key", "provenance", "kind", "source", "policy", "source_table")
+"""Columns with few words for many values; on their way they carry each word once."""
 
 
 def projected(devices: Sequence[tuple[str, CurrentValues]]) -> pa.Table:
@@ -50,18 +53,19 @@ def projected(devices: Sequence[tuple[str, CurrentValues]]) -> pa.Table:
     counts = np.array([len(of_key) for _, _, of_key in found], np.int64)
     values = [value for _, _, of_key in found for value in of_key.values()]
     metric = [value.kind is DatapointKind.METRIC for value in values]
-    ts = np.fromiter((value.ts for value in values), np.int64, len(values))
-    series = np.fromiter((value.series for value in values), np.uint64, len(values))
+    told = [*zip((value.value for value in values), metric, strict=True)]
+    ts = np.array([value.ts for value in values], np.int64)
+    series = np.array([value.series for value in values], np.uint64)
     columns: dict[str, Any] = {
         "identity": [name for place in found for name in identities(*place)],
         "owner_id": _repeated([device_id for device_id, _, _ in found], counts),
         "key": _shown(_repeated([key for _, key, _ in found], counts)),
         "instance": _shown([instance for _, _, of_key in found for instance in of_key]),
-        "kind": [value.kind.value for value in values],
-        "value_double": [v.value if m else None for v, m in zip(values, metric, strict=True)],
-        "value_text": _shown([None if m else v.value for v, m in zip(values, metric, strict=True)]),
+        "kind": [_NAMES[value.kind] for value in values],
+        "value_double": [content if is_metric else None for content, is_metric in told],
+        "value_text": _shown([None if is_metric else content for content, is_metric in told]),
         "ts": pa.array(ts).cast(PROJECTION_SCHEMA.field("ts").type),
-        "contributors": _contributors(datapoint_ids(ts, series)),
+        "datapoint_id": datapoint_ids(ts, series),
         "source_table": [value.source_table for value in values],
     }
     for name, word in _CONSTANTS.items():
@@ -75,6 +79,7 @@ def projected(devices: Sequence[tuple[str, CurrentValues]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=PROJECTION_SCHEMA)
 
 
+_NAMES = {kind: kind.value for kind in DatapointKind}
 _CONSTANTS = {
     "owner_kind": OWNER_KIND,
     "provenance": PROVENANCE,
@@ -88,16 +93,32 @@ def encoded(tables: Sequence[pa.Table]) -> Iterator[bytes]:
     if not tables:
         return
     for batch in pa.concat_tables(tables).combine_chunks().to_batches(PORTION_ROWS):
+        for name in _WORDS:
+            place = batch.schema.get_field_index(name)
+            batch = batch.set_column(place, name, batch.column(place).dictionary_encode())
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, PROJECTION_SCHEMA) as writer:
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
         yield bytes(sink.getvalue().to_pybytes())
 
 
 def decoded(streams: Iterable[bytes]) -> pa.Table:
     """The current values of all streams."""
-    tables = [pa.ipc.open_stream(stream).read_all() for stream in streams if stream]
+    tables = [
+        _of_today(pa.ipc.open_stream(stream).read_all()).cast(PROJECTION_SCHEMA)
+        for stream in streams
+        if stream
+    ]
     return pa.concat_tables(tables) if tables else PROJECTION_SCHEMA.empty_table()
+
+
+def _of_today(values: pa.Table) -> pa.Table:
+    """Seals of older builds hold whole contributors, of one datapoint each."""
+    place = values.schema.get_field_index("contributors")
+    if place < 0:
+        return values
+    told = pc.extract_regex(values.column(place), '"datapoint_id":"(?P<id>[^"]+)"')
+    return values.set_column(place, "datapoint_id", pc.struct_field(told, "id"))
 
 
 def _repeated(texts: Sequence[str], counts: npt.NDArray[np.int64]) -> pa.Array:
@@ -106,9 +127,3 @@ def _repeated(texts: Sequence[str], counts: npt.NDArray[np.int64]) -> pa.Array:
 
 def _shown(texts: Sequence[object]) -> pa.Array:
     return pc.replace_substring(pa.array(texts, pa.string()), NUL, SHOWN_NUL)
-
-
-def _contributors(ids: pa.Array) -> pa.Array:
-    """What a current value rests on: with one source, the datapoint it is."""
-    head, tail = f'[{{"source":"{SOURCE}","datapoint_id":"', '"}]'
-    return pc.binary_join_element_wise(head, ids, tail, "")

@@ -36,6 +36,7 @@ class _Told(NamedTuple):
     instance: str
 
 
+_DIGEST = np.dtype([("first", ">u8"), ("rest", "V24")])
 _REMEMBERED_KEYS = 65_536
 _REMEMBERED_CHARACTERS = 128
 _remembered: dict[str, _Told] = {}
@@ -87,9 +88,12 @@ class KnownKeys:
         self._spelled += map(canonical_json, self.instances[len(self._spelled) :])
         head = f'["{OWNER_KIND}",{self._owner},{canonical_json(key)},'
         tail = f',"{PROVENANCE}","{SOURCE}"]'
-        for instance in self._spelled[len(known) :]:
-            text = f"{head}{instance}{tail}"
-            known.append(int.from_bytes(sha256(text.encode()).digest()[:8]) >> 2)
+        digests = [
+            sha256(f"{head}{instance}{tail}".encode()).digest()
+            for instance in self._spelled[len(known) :]
+        ]
+        first_words = np.frombuffer(b"".join(digests), _DIGEST)["first"]
+        known.frombytes((first_words >> 2).astype(np.uint64).tobytes())
         return known
 
     def _numbers_of(self, texts: Sequence[str]) -> KeyNumbers:

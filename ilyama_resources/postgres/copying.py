@@ -12,11 +12,12 @@ import psycopg2
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
-from sqlalchemy import Column, Connection, MetaData, Table
+from sqlalchemy import Column, Connection, MetaData, Table, Text
 
 _END_OF_DATA = r"(^|[\r\n])\\\.([\r\n]|$)"
 """Before Postgres 18 a CSV ends at such a line, even inside a quoted text."""
-_ROWS_AT_ONCE = 20_000
+_MARK_OF_END = "\\."
+_ROWS_AT_ONCE = 4_000
 
 _NUL, SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", _NUL: SHOWN_NUL})
@@ -34,7 +35,7 @@ def copied(connection: Connection, table: Table, rows: Iterable[Sequence[Any]]) 
 
 
 def copied_arrow(connection: Connection, table: Table, rows: pa.Table) -> Table:
-    """The same for columns that are in Arrow already; what they leave out is null."""
+    """The same for columns in Arrow; it has these columns only, unknown ones as texts."""
     if _may_end_early(rows):
         texts = [row.values() for row in rows.cast(_as_texts(rows.schema)).to_pylist()]
         return _copy(connection, table, rows.column_names, _lines(map(list, texts)), form="text")
@@ -45,7 +46,8 @@ def copied_arrow(connection: Connection, table: Table, rows: pa.Table) -> Table:
 
 def _may_end_early(rows: pa.Table) -> bool:
     texts = (column for column in rows.columns if pa.types.is_string(column.type))
-    return any(pc.any(pc.match_substring_regex(text, _END_OF_DATA)).as_py() for text in texts)
+    suspects = (text for text in texts if pc.any(pc.match_substring(text, _MARK_OF_END)).as_py())
+    return any(pc.any(pc.match_substring_regex(text, _END_OF_DATA)).as_py() for text in suspects)
 
 
 def _csv(rows: pa.RecordBatch) -> bytes:
@@ -94,7 +96,7 @@ def _copy(
     incoming = Table(
         f"incoming_{table.name}",
         MetaData(),
-        *(Column(column.name, column.type) for column in table.columns),
+        *(Column(name, table.c[name].type if name in table.c else Text) for name in names),
         prefixes=["TEMPORARY"],
     )
     incoming.drop(connection, checkfirst=True)

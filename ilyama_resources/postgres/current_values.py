@@ -150,6 +150,7 @@ class CurrentValues:
         incoming = copied_arrow(self._connection, CURRENT_VALUE, told)
         given = {name: incoming.c[name] for name in told.column_names}
         given |= {name: literal(word) for name, word in same.items()}
+        given["contributors"] = _contributors(given["source"], given.pop("datapoint_id"))
         given |= {"updated_at": func.now(), "drain_id": literal(drain_id)}
         is_known = CURRENT_VALUE.c.identity == incoming.c.identity
         self._connection.execute(_ROOM_TO_JOIN)
@@ -165,8 +166,9 @@ class CurrentValues:
 
     def _with_instances(self, stored: CTE) -> dict[Lineage, int]:
         """Store what is to be stored, and add its instances to those of its lineages."""
-        lineage = (stored.c.owner_id, stored.c.source_table)
-        new = select(*lineage, literal(True), func.count(stored.c.instance.distinct()))
+        new_instances = select(*stored.c).distinct().subquery()
+        lineage = (new_instances.c.owner_id, new_instances.c.source_table)
+        new = select(*lineage, literal(True), func.count())
         statement = insert(LINEAGE).from_select(
             ["device_id", "source_table", "served", "instances"], new.group_by(*lineage)
         )
@@ -243,6 +245,11 @@ class CurrentValues:
     def _stream(self, query: Select[tuple[object, ...]]) -> Iterator[CurrentValueRecord]:
         rows = self._connection.execution_options(yield_per=10_000).execute(query)
         return (CurrentValueRecord(*row) for row in rows)
+
+
+def _contributors(source: ColumnElement[str], datapoint: ColumnElement[str]) -> ColumnElement[str]:
+    """What a current value rests on: with one source, the datapoint it is."""
+    return func.concat('[{"source":"', source, '","datapoint_id":"', datapoint, '"}]')
 
 
 def _same_everywhere(values: pa.Table) -> dict[str, str]:

@@ -23,6 +23,18 @@ def test_portions_joined_are_the_whole() -> None:
     assert [part.keys for part in parts] == [{"t.c": "metric"}, {}]
 
 
+def test_a_seal_of_an_older_build_can_still_be_closed() -> None:
+    today = projected([("dev", {"t.c": {"1": _value(5), "2": _value(6)}})])
+    ids = today["datapoint_id"].to_pylist()
+    place = today.schema.get_field_index("datapoint_id")
+    told = [f'[{{"source":"edge.rows","datapoint_id":"{found}"}}]' for found in ids]
+    older = today.set_column(place, "contributors", pa.array(told))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, older.schema) as writer:
+        writer.write_table(older)
+    assert decoded([sink.getvalue().to_pybytes()]).equals(today)
+
+
 def test_no_values_are_no_rows() -> None:
     assert list(encoded([])) == []
     assert decoded([b""]).num_rows == 0
