@@ -47,7 +47,7 @@ class Scale:
     landing_rounds: int = 5
     peer_batches: int = 256
     peer_rounds: int = 5
-    stack_seconds: int = 40
+    stack_seconds: int = 30
     stack_bulk_messages: int = 300
 
 
