@@ -24,6 +24,9 @@ from ilyama_assets.drains.task import PRODUCTS_DDL, STALE_BUILD, decide_orders
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.spark import is_connection_lost
 
+DEVICES_PER_TASK = 4_000
+"""What a task hands back lies in the memory of Spark's driver as one piece, several times over."""
+
 
 class Decider:
     """Runs the intake engine over devices, on Spark."""
@@ -71,7 +74,7 @@ class Decider:
     def _pass(self, devices: Sequence[DeviceOrder]) -> list[Products]:
         orders = [
             msgspec.structs.replace(self._template, number=number, devices=group)
-            for number, group in enumerate(spread(devices, self._tasks))
+            for number, group in enumerate(spread(devices, self._tasks_for(devices)))
         ]
         products = self._products(orders)
         for failure in (p.failure for p in products if p.failure is not None):
@@ -79,6 +82,10 @@ class Decider:
                 raise WorkerStale(failure.sentence)
             raise DrainInterrupted(failure.sentence)
         return products
+
+    def _tasks_for(self, devices: Sequence[DeviceOrder]) -> int:
+        """A task for every core, and more when one would hand back more than the JVM can hold."""
+        return max(self._tasks, -(-len(devices) // DEVICES_PER_TASK))
 
     def _products(self, orders: Sequence[WorkOrder]) -> list[Products]:
         bodies = pa.table({"body": pa.array(map(encode, orders), pa.binary())})
