@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ilyama_protocol.canonical import canonical_json
+from ilyama_protocol.fingerprint import METRIC_AFFINITIES
 from ilyama_protocol.identifiers import key_of
 from ilyama_protocol.intake.state import BoundSchema
 from ilyama_protocol.messages import RowBatch
@@ -20,7 +21,6 @@ OWNER_KIND = "component"
 PROVENANCE = "observed"
 KIND_MISMATCH = "kind_mismatch"
 
-METRIC_AFFINITIES = frozenset({"INTEGER", "REAL", "NUMERIC"})
 _NUMBERS = frozenset({int, float})
 _NULLABLE_NUMBERS = _NUMBERS | {type(None)}
 _NULLABLE_DOUBLES = frozenset({float, type(None)})
