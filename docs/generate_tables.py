@@ -39,6 +39,7 @@ it says `stale` of a value that is older than 24 hours.
 
 _RECORDS = {
     "api_token": "Who may use the HTTP API: the SHA-256 of each token, never the token.",
+    "audit_log": "Who changed what, by month; triggers refuse UPDATE, DELETE and TRUNCATE.",
     "component": "Owners of datapoints; a device is one, created by its first drain.",
     "current_value_record": "The newest value of every key of served lineages.",
     "datapoint_type": "Datapoint keys, created with the kind that was first seen.",

@@ -22,6 +22,7 @@ from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres.api_tokens import ApiTokens
+from ilyama_resources.postgres.audit import AuditLog
 from ilyama_resources.postgres.current_values import CurrentValues
 from ilyama_resources.postgres.derived_runs import DerivedRuns
 from ilyama_resources.postgres.device_states import DeviceStates
@@ -67,6 +68,7 @@ class Transaction:
         self.current_values = CurrentValues(connection)
         self.ledger = Ledger(connection)
         self.events = Events(connection)
+        self.audit = AuditLog(connection)
         self.registries = Registries(connection)
         self.derived_runs = DerivedRuns(connection)
         self.warehouses = Warehouses(connection)

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Sequence,
     SmallInteger,
     Table,
     Text,
@@ -243,3 +244,16 @@ EVENT = Table(
     Column("message", Text, nullable=False),
     Column("details", JSONB, nullable=False),
 )
+
+AUDIT_LOG = Table(
+    "audit_log",
+    METADATA,
+    Column("audit_id", BigInteger, Sequence("audit_log_number"), primary_key=True),
+    Column("at", DateTime(timezone=True), primary_key=True),
+    Column("actor", Text, nullable=False),
+    Column("verb", Text, nullable=False),
+    Column("resource", Text, nullable=False),
+    Column("old", JSONB(none_as_null=True)),
+    Column("new", JSONB(none_as_null=True)),
+)
+"""In partitions by month; triggers refuse every change of what is written."""
