@@ -81,6 +81,18 @@ class Reviewing:
         self._gateway = gateway
         self._default = default
 
+    def act(self, verb: ReviewVerb, act: Act, actions: Actions | None = None) -> Review:
+        """Do what a verb says; only an approval takes actions."""
+        match verb:
+            case ReviewVerb.START:
+                return self.start(act)
+            case ReviewVerb.APPROVE:
+                return self.approve(act, actions)
+            case ReviewVerb.REOPEN:
+                return self.reopen(act)
+            case _:
+                return self._close(act, verb)
+
     def start(self, act: Act) -> Review:
         """Say that somebody looks at a review."""
         with self._gateway.transaction() as tx:
@@ -112,14 +124,14 @@ class Reviewing:
     def reopen(self, act: Act) -> Review:
         """Ask again about a schema whose decision keeps its lineage paused."""
         with self._gateway.transaction() as tx:
-            review = _found(tx, act)
+            review = _acted_on(tx, act, ReviewVerb.REOPEN)
             if not _may_be_asked_again(review):
-                raise ReviewConflict(f"review {review.review_id} is {review.state}")
+                raise ReviewConflict(f"review {review.review_id} is {review.state} and binds")
             if any(other.state in OPEN for other in tx.reviews.alike(review)):
                 raise ReviewConflict(f"a review of {review.schema_hash} is open already")
             review_id = tx.reviews.reopen(review, actor=act.actor)
             again = act._replace(review_id=review_id)
-            return _finished(tx, again, "reopen", review, {"reopens": review.review_id})
+            return _finished(tx, again, ReviewVerb.REOPEN, review, {"reopens": review.review_id})
 
     def choose(self, scope: PolicyScope, choice: PolicyChoice, *, actor: str) -> Policy:
         """Set the policies of a project or table; tell what holds there now."""
@@ -149,7 +161,7 @@ class Reviewing:
         return resolved(self._default, tx.policies.of([scope.project_id]), scope)
 
 
-def _found(tx: Transaction, act: Act) -> Review:
+def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
     """The review, which nobody else can change until the transaction ends."""
     tx.reviews.alone()
     review = tx.reviews.find(act.review_id)
@@ -160,11 +172,6 @@ def _found(tx: Transaction, act: Act) -> Review:
             f"review {review.review_id} has version {review.action_version}, "
             f"not {act.action_version}: look at it again"
         )
-    return review
-
-
-def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
-    review = _found(tx, act)
     if review.state not in STEPS[verb].before:
         raise ReviewConflict(f"review {review.review_id} is {review.state}: cannot {verb} it")
     return review

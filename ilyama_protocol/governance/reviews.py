@@ -32,6 +32,7 @@ class ReviewVerb(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
     ABANDON = "abandon"
+    REOPEN = "reopen"
 
 
 class Step(NamedTuple):
@@ -46,7 +47,9 @@ STEPS: Mapping[ReviewVerb, Step] = {
     ReviewVerb.APPROVE: Step(OPEN, ReviewState.APPROVED),
     ReviewVerb.REJECT: Step(OPEN, ReviewState.REJECTED),
     ReviewVerb.ABANDON: Step(OPEN, ReviewState.ABANDONED),
+    ReviewVerb.REOPEN: Step(frozenset(ReviewState) - OPEN, ReviewState.QUEUED),
 }
+"""To reopen makes another review; what was decided stays on record."""
 
 
 class ReviewAsked(msgspec.Struct, frozen=True):

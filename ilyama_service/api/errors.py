@@ -5,9 +5,11 @@ ApiError
 ├── NotFound               404 nothing there
 ├── UnknownCursor          404 no list has given out such a cursor
 ├── KeyUsedForAnotherBody  409 an idempotency key comes again with another body
+├── StaleReview            409 a review is in another state or version than the person thinks
 ├── BodyTooLarge           413
 ├── UnsupportedMediaType   415
 ├── NotAcceptable          422 a body that is no CloudEvent
+├── UnfitAnswer            422 actions that cannot be approved
 ├── TooManyRequests        429
 └── Unavailable            503 Postgres, the landing directory or memory; try again
 """
@@ -44,7 +46,7 @@ _MEANINGS: Final = {
     401: "There is no valid token in the request.",
     404: "There is nothing under this name.",
     405: "The route does not know this method.",
-    409: "The idempotency key was used for another body.",
+    409: "The idempotency key was used for another body, or what is acted on has changed.",
     413: "The body is larger than the setting allows.",
     415: "The body is of a type that is not accepted here.",
     422: "A parameter or the body is not as it should be.",
@@ -105,6 +107,18 @@ class KeyUsedForAnotherBody(ApiError):
     """An idempotency key comes again with another body."""
 
     status, error_code = 409, "idempotency_key_reused"
+
+
+class StaleReview(ApiError):
+    """A review is in another state or version than the person thinks."""
+
+    status, error_code = 409, "review_conflict"
+
+
+class UnfitAnswer(ApiError):
+    """The actions cannot be approved."""
+
+    status, error_code = 422, "unfit_actions"
 
 
 class BodyTooLarge(ApiError):
