@@ -25,6 +25,8 @@ def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: 
     tx.device_states.advance(
         ((done.device_id, done.state) for done in seal.states), drain_id=drain.drain_id
     )
+    tx.backlog.add(seal.staged)
+    tx.backlog.release(seal.released, drain_id=drain.drain_id)
     for totals in seal.ledger:
         tx.ledger.add(_ledger_totals(drain, totals))
     _advance_current_values(tx, drain, seal, served_instances=served_instances)

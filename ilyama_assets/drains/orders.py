@@ -13,6 +13,7 @@ import msgspec
 from ilyama_protocol.intake.history import BatchNeed, KnownPayload, NewestChange, StoredRow
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_resources.data_files import DataFile
+from ilyama_resources.postgres.staged_backlog import StagedSum
 
 
 class LookedUp(msgspec.Struct):
@@ -34,6 +35,10 @@ class DeviceOrder(msgspec.Struct):
     history: LookedUp | None = None
     stage_with: str | None = None
     """When set, nothing is decided: every message is staged with this error."""
+    pauses: dict[str, list[str]] = {}
+    """Why tables of the device are paused."""
+    released: list[StagedSum] = []
+    """What was staged of the device and is to be released in this drain."""
 
 
 class WorkOrder(msgspec.Struct):
@@ -51,6 +56,8 @@ class WorkOrder(msgspec.Struct):
     devices: list[DeviceOrder]
     origin: Origin = Origin.LIVE
     poison: str | None = None
+    staged_files: list[str] = []
+    """Where the rows that are to be released lie."""
 
 
 class DeviceDone(msgspec.Struct):
@@ -96,6 +103,7 @@ class Products(msgspec.Struct):
     ledger: bytes = b""
     keys: dict[str, str] = {}
     findings: Findings = msgspec.field(default_factory=Findings)
+    staged: list[StagedSum] = []
     failure: TaskFailed | None = None
 
 

@@ -11,6 +11,7 @@ from ilyama_assets.drains.orders import DeviceDone, Findings, Products
 from ilyama_assets.drains.planning import Plan
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.devices import RegisteredDevice
+from ilyama_resources.postgres.staged_backlog import StagedSum
 
 
 class Seal(msgspec.Struct):
@@ -24,6 +25,10 @@ class Seal(msgspec.Struct):
     keys: dict[str, str]
     newcomers: list[RegisteredDevice]
     findings: Findings
+    staged: list[StagedSum] = []
+    """What the drain sets aside."""
+    released: list[StagedSum] = []
+    """What it materializes that others have set aside."""
 
 
 class IntegrityReport(msgspec.Struct):
@@ -65,6 +70,8 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         keys={key: kind for p in products for key, kind in p.keys.items()},
         newcomers=plan.newcomers,
         findings=_joined(p.findings for p in products),
+        staged=[found for p in products for found in p.staged],
+        released=list(plan.released),
     )
 
 

@@ -47,6 +47,11 @@ class LineageState(msgspec.Struct, omit_defaults=True):
     schemas: dict[str, BoundSchema] = {}
     marks: dict[str, list[Mark]] = {}
 
+    def schema_at(self, schema_hash: str, received_at: int) -> BoundSchema | None:
+        """The columns behind a hash as they were bound at a moment; None while they were not."""
+        bound = self.schemas.get(schema_hash)
+        return bound if bound is not None and bound.holds_from <= received_at else None
+
     def stored_after(self, epoch: str, commit_seq: int) -> int:
         """The last drain of those that surely stored no row of an epoch from a number on."""
         marks = self.marks.get(epoch, ())
