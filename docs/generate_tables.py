@@ -59,6 +59,7 @@ _RECORDS = {
     "schema_binding": "Accepted schemas of projects and devices, and what becomes of columns.",
     "schema_review": "Schemas that a person decides on, one line per lineage and schema.",
     "segment": "Landed files, and the drain that took each.",
+    "staged_backlog": "What each drain has set aside and why, and the drain that released it.",
     "table_schema": "The columns behind each schema hash that a device has sent.",
     "warehouse": "The UUID that ties these records to their tables.",
 }

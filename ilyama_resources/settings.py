@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from ilyama_protocol.governance.policies import FirstSchema
+from ilyama_protocol.governance.policies import FirstSchema, Policy
 from ilyama_resources.embedded.ports import LOOPBACK
 from ilyama_resources.errors import PlatformError
 
@@ -160,6 +160,13 @@ class Settings(BaseSettings):
     api_port: Port = 8000
     api_max_body_bytes: PositiveInt = 8 * _MIB
     api_rate_per_s: PositiveFloat = 500
+
+    @property
+    def policy(self) -> Policy:
+        """What holds for schemas where no project or table chose."""
+        return Policy(
+            self.first_schema, self.allow_additive_continue, self.allow_auto_create_datapoints
+        )
 
     @property
     def landing(self) -> Path:

@@ -34,7 +34,6 @@ from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.bindings import BindingScope
 from ilyama_resources.postgres.reviews import Decision, Review
-from ilyama_resources.settings import Settings
 
 _UNANNOUNCED_KIND = "state"
 
@@ -63,15 +62,6 @@ class Act(NamedTuple):
     action_version: int
     actor: str
     note: str | None = None
-
-
-def default_policy(settings: Settings) -> Policy:
-    """What holds where no project or table chose."""
-    return Policy(
-        settings.first_schema,
-        settings.allow_additive_continue,
-        settings.allow_auto_create_datapoints,
-    )
 
 
 class Reviewing:

@@ -45,9 +45,9 @@ class Platform:
         write_cloudevents(events, file)
         self.ilyama("import", str(file), **variables)
 
-    def drain(self, **variables: str) -> None:
+    def drain(self, *words: str, **variables: str) -> None:
         """Drain everything by `ilyama drain`."""
-        self.ilyama("drain", **variables)
+        self.ilyama("drain", *words, **variables)
 
     def ilyama(self, *words: str, **variables: str) -> str:
         """Run the command line and return what it prints; a failure fails the test."""

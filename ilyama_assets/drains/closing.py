@@ -25,9 +25,19 @@ def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: 
     tx.device_states.advance(
         ((done.device_id, done.state) for done in seal.states), drain_id=drain.drain_id
     )
+    _govern(tx, drain, seal)
+    tx.backlog.add(seal.staged)
+    tx.backlog.release(seal.released, drain_id=drain.drain_id)
     for totals in seal.ledger:
         tx.ledger.add(_ledger_totals(drain, totals))
     _advance_current_values(tx, drain, seal, served_instances=served_instances)
+
+
+def _govern(tx: Transaction, drain: Drain, seal: Seal) -> None:
+    """A lineage that went back to an accepted schema and then changed again is paused after all."""
+    tx.bindings.accept(seal.accepted)
+    tx.reviews.resume_lapsed(seal.resumed)
+    tx.reviews.queue(seal.reviews, drain_id=drain.drain_id)
 
 
 def _advance_current_values(

@@ -33,7 +33,15 @@ from ilyama_protocol.intake import datapoints
 from ilyama_protocol.intake.datapoints import DatapointKind, Points
 from ilyama_protocol.intake.dedup import Conflict
 from ilyama_protocol.intake.known_keys import KnownKeys
-from ilyama_protocol.intake.outcomes import AcceptedRows, Arrival, LedgerLine, Origin, Outcomes
+from ilyama_protocol.intake.outcomes import (
+    AcceptedRows,
+    Arrival,
+    LedgerLine,
+    Origin,
+    Outcomes,
+    StagedMessage,
+    StagedRows,
+)
 from ilyama_protocol.moments import MICROSECONDS_PER_DAY
 from ilyama_protocol.rejections import VALIDATOR_VERSION
 from ilyama_protocol.texts import CutTexts
@@ -116,40 +124,41 @@ class Encoder:
         return self._table(REJECTED_BATCHES, columns, columns["received_at"])
 
     def _staged(self, outcomes: Outcomes) -> pa.Table:
-        staged = outcomes.staged
-        columns = _arrival_columns([message.arrival for message in staged]) | {
+        """Rows that were set aside, and messages that were, in one shape."""
+        rows = self._staged_rows(outcomes.staged_rows)
+        return pa.concat_tables([rows, self._staged_messages(outcomes.staged).cast(rows.schema)])
+
+    def _staged_messages(self, staged: Sequence[StagedMessage]) -> pa.Table:
+        arrivals = [message.arrival for message in staged]
+        columns = _arrival_columns(arrivals) | {
             "staging_reason": [message.reason for message in staged],
             "error": [message.error for message in staged],
             "source_table": [message.source_table for message in staged],
-            "batch_id": [None] * len(staged),
-            "payload": [message.arrival.message.payload for message in staged],
+            "payload": [arrival.message.payload for arrival in arrivals],
+            "kind": [arrival.address.kind for arrival in arrivals],
+            "user_properties": [_properties(a.message.user_properties) for a in arrivals],
+            "payload_sha256": [arrival.payload_sha256 for arrival in arrivals],
+        }
+        return self._table(STAGED_ROWS, columns, columns["received_at"])
+
+    def _staged_rows(self, staged: Sequence[StagedRows]) -> pa.Table:
+        rows = [part.rows for part in staged]
+        counts, arrivals = _counts(rows), [part.arrival for part in rows]
+        columns = _row_columns(rows) | {
+            "staging_reason": repeated([part.reason for part in staged], counts),
+            "error": repeated([part.error for part in staged], counts),
+            "topic": repeated([arrival.message.topic for arrival in arrivals], counts),
+            "kind": repeated([arrival.address.kind for arrival in arrivals], counts),
+            "user_properties": repeated(
+                [_properties(arrival.message.user_properties) for arrival in arrivals], counts
+            ),
+            "payload_sha256": repeated([arrival.payload_sha256 for arrival in arrivals], counts),
         }
         return self._table(STAGED_ROWS, columns, columns["received_at"])
 
     def _row_changes(self, accepted: Sequence[AcceptedRows]) -> pa.Table:
-        counts = np.array([len(rows.rows) for rows in accepted], np.int64)
-        keys = _Keys(accepted)
-        pks = _joined(keys.places(rows, rows.rows) for rows in accepted)
-        received_at = _repeated_longs([rows.arrival.received_at for rows in accepted], counts)
-        columns = {
-            "device_id": repeated([rows.arrival.device_id for rows in accepted], counts),
-            "source_table": repeated([rows.batch.source_table for rows in accepted], counts),
-            "journal_epoch": repeated([rows.batch.journal_epoch for rows in accepted], counts),
-            "schema_hash": repeated([rows.batch.schema_hash for rows in accepted], counts),
-            "source_pk_hash": keys.texts(pks, lambda known: known.hashes),
-            "commit_seq": _joined(_commit_seqs(rows) for rows in accepted),
-            "op": _operations(accepted),
-            "pk": keys.texts(pks, lambda known: known.texts),
-            "row": _row_texts(accepted),
-            "late": _late((rows, rows.rows) for rows in accepted),
-            "synthetic": np.zeros(len(received_at), np.bool_),
-            "row_index": _joined(_indexes(rows.rows) for rows in accepted),
-            "position": _repeated_longs(
-                [rows.arrival.message.position for rows in accepted], counts
-            ),
-            "received_at": received_at,
-        } | _batch_columns(accepted, counts)
-        return self._table(ROW_CHANGES, columns, received_at)
+        columns = _row_columns(accepted)
+        return self._table(ROW_CHANGES, columns, columns["received_at"])
 
     def datapoints(self, accepted: Sequence[AcceptedRows]) -> dict[str, pa.Table]:
         """The datapoints of accepted rows, in the table of their kind or in quarantine."""
@@ -241,6 +250,33 @@ def repeated(values: Sequence[str | None], counts: Longs) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(
         pa.array(np.repeat(codes, counts), pa.int32()), encoded.dictionary
     )
+
+
+def _counts(accepted: Sequence[AcceptedRows]) -> Longs:
+    return np.array([len(rows.rows) for rows in accepted], np.int64)
+
+
+def _row_columns(accepted: Sequence[AcceptedRows]) -> dict[str, Any]:
+    """What is told of decided rows, whether they are shown or set aside."""
+    counts, keys = _counts(accepted), _Keys(accepted)
+    pks = _joined(keys.places(rows, rows.rows) for rows in accepted)
+    received_at = _repeated_longs([rows.arrival.received_at for rows in accepted], counts)
+    return {
+        "device_id": repeated([rows.arrival.device_id for rows in accepted], counts),
+        "source_table": repeated([rows.batch.source_table for rows in accepted], counts),
+        "journal_epoch": repeated([rows.batch.journal_epoch for rows in accepted], counts),
+        "schema_hash": repeated([rows.batch.schema_hash for rows in accepted], counts),
+        "source_pk_hash": keys.texts(pks, lambda known: known.hashes),
+        "commit_seq": _joined(_commit_seqs(rows) for rows in accepted),
+        "op": _operations(accepted),
+        "pk": keys.texts(pks, lambda known: known.texts),
+        "row": _row_texts(accepted),
+        "late": _late((rows, rows.rows) for rows in accepted),
+        "synthetic": np.zeros(len(received_at), np.bool_),
+        "row_index": _joined(_indexes(rows.rows) for rows in accepted),
+        "position": _repeated_longs([rows.arrival.message.position for rows in accepted], counts),
+        "received_at": received_at,
+    } | _batch_columns(accepted, counts)
 
 
 class _Keys:

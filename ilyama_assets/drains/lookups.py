@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from ilyama_assets.drains.orders import DeviceNeeds, LookedUp
-from ilyama_assets.tables import BATCH_LEDGER, ROW_CHANGES
+from ilyama_assets.drains.staged_reading import holds_rows
+from ilyama_assets.tables import BATCH_LEDGER, ROW_CHANGES, STAGED_ROWS
 from ilyama_protocol.intake.history import (
     BatchNeed,
     KnownPayload,
@@ -25,13 +26,14 @@ from ilyama_protocol.intake.history import (
     RowKey,
     StoredRow,
 )
+from ilyama_protocol.intake.lineage_rulings import HELD_BY
 from ilyama_resources.data_files import as_declared
 from ilyama_resources.delta import Bounds, Warehouse
 
 Asked = Sequence[tuple[str, BatchNeed]]
 
 _PAYLOAD = ("device_id", "payload_sha256", "source_table", "batch_id", "rows_received")
-_JUDGED = ("origin", "kind", "outcome", "rows_conflict", "rows_below_floor")
+_JUDGED = ("origin", "kind", "outcome", "code", "rows_conflict", "rows_below_floor")
 _PK = ("device_id", "source_table", "source_pk_hash")
 _KEY = (*_PK, "journal_epoch", "commit_seq")
 _CONTENT = (*_KEY, "op", "row")
@@ -69,7 +71,7 @@ class HistoryLookup:
         after = min(b.after_drain for need in needs for b in need.needs)
         bounds = {"device_id": (devices[0], devices[-1]), "drain_id": (after + 1, _NO_END)}
         scan = partial(_payload_rows, hashes=hashes)
-        return self._scan(BATCH_LEDGER.name, bounds, scan, _PAYLOAD)
+        return self._scan((BATCH_LEDGER.name,), bounds, scan, _PAYLOAD)
 
     def _rows(self, asked: Asked) -> list[dict[str, Any]]:
         """The rows under asked keys, and the newest place of each primary key."""
@@ -82,12 +84,13 @@ class HistoryLookup:
             "drain_id": (after + 1, _NO_END),
         }
         scan = partial(_matching_rows, asked=asked)
-        return self._scan(ROW_CHANGES.name, bounds, scan, _CONTENT)
+        return self._scan((ROW_CHANGES.name, STAGED_ROWS.name), bounds, scan, _CONTENT)
 
     def _scan(
-        self, table: str, bounds: Bounds, scan: Any, columns: Sequence[str]
+        self, tables: Sequence[str], bounds: Bounds, scan: Any, columns: Sequence[str]
     ) -> list[dict[str, Any]]:
-        files = self._warehouse.files_within(table, bounds)
+        within = self._warehouse.files_within
+        files = [path for table in tables for path in within(table, bounds)]
         if not files:
             return []
         groups = [files[start :: self._tasks] for start in range(self._tasks)]
@@ -135,6 +138,9 @@ def _payload_rows(
         near = lines.filter(pc.is_in(lines["payload_sha256"], wanted))
         clean = pc.and_(pc.equal(near["rows_conflict"], 0), pc.equal(near["rows_below_floor"], 0))
         stored = pc.is_in(near["outcome"], pa.array(["accepted", "duplicate"]))
+        # Of what was staged, rows were decided; a message that broke the engine was not.
+        staged = pc.is_in(near["code"], pa.array([*HELD_BY]))
+        stored = pc.or_(stored, pc.and_(pc.equal(near["outcome"], "staged"), staged))
         of_rows = pc.and_(pc.equal(near["kind"], "rows"), pc.equal(near["origin"], "live"))
         kept = near.filter(pc.and_(clean, pc.and_(stored, of_rows)))
         yield from _as_batches(kept.select(list(_PAYLOAD)))
@@ -151,6 +157,8 @@ def _matching_rows(batches: Iterator[pa.RecordBatch], *, asked: Asked) -> Iterat
     pks = {key[:3] for key in keys}
     newest: dict[tuple[Any, ...], int] = {}
     for path in _paths(batches):
+        if not holds_rows(path):
+            continue
         stored = pq.read_table(path, columns=list(_CONTENT), partitioning=None)
         stored = as_declared(stored, ROW_CHANGES)
         of_pk = pc.is_in(stored["source_pk_hash"], hashes)

@@ -10,9 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from ilyama_protocol.governance.reviews import ReviewAsked
+from ilyama_protocol.governance.rules import DeviceRules, ProjectRules
 from ilyama_protocol.intake.history import BatchNeed, KnownPayload, NewestChange, StoredRow
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_resources.data_files import DataFile
+from ilyama_resources.postgres.bindings import PolicyAcceptance
+from ilyama_resources.postgres.staged_backlog import StagedSum
 
 
 class LookedUp(msgspec.Struct):
@@ -34,6 +38,10 @@ class DeviceOrder(msgspec.Struct):
     history: LookedUp | None = None
     stage_with: str | None = None
     """When set, nothing is decided: every message is staged with this error."""
+    rules: DeviceRules = msgspec.field(default_factory=DeviceRules)
+    """Why tables of the device are paused, and what was approved for it alone."""
+    released: list[StagedSum] = []
+    """What was staged of the device and is to be released in this drain."""
 
 
 class WorkOrder(msgspec.Struct):
@@ -51,6 +59,10 @@ class WorkOrder(msgspec.Struct):
     devices: list[DeviceOrder]
     origin: Origin = Origin.LIVE
     poison: str | None = None
+    projects: dict[str, ProjectRules] = {}
+    """What is decided in the projects of the devices."""
+    staged_files: list[str] = []
+    """Where the rows that are to be released lie."""
 
 
 class DeviceDone(msgspec.Struct):
@@ -96,6 +108,12 @@ class Products(msgspec.Struct):
     ledger: bytes = b""
     keys: dict[str, str] = {}
     findings: Findings = msgspec.field(default_factory=Findings)
+    staged: list[StagedSum] = []
+    reviews: list[ReviewAsked] = []
+    accepted: list[PolicyAcceptance] = []
+    """Schemas that policies accepted in projects."""
+    resumed: list[tuple[str, str]] = []
+    """Lineages whose devices went back to an accepted schema."""
     failure: TaskFailed | None = None
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ilyama_assets.drains.governing import pin_rules
 from ilyama_assets.drains.orders import DeviceOrder
+from ilyama_protocol.governance.policies import Policy
+from ilyama_protocol.governance.rules import ProjectRules
 from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
 from ilyama_protocol.topics import DEVICES_ROOT, Address, parse_topic
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice, Root
+from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.segment_files import read_topics
 
 LONGEST_ROOT_BYTES = 2000
@@ -22,9 +26,15 @@ class Plan(NamedTuple):
 
     devices: list[DeviceOrder]
     newcomers: list[RegisteredDevice]
+    released: Sequence[StagedSum] = ()
+    """What was staged and is to be released."""
+    projects: Mapping[str, ProjectRules] = {}
+    """What is decided in the projects of the devices."""
 
 
-def plan_drain(gateway: Gateway, segments: Iterable[Path], *, auto_register: bool) -> Plan:
+def plan_drain(
+    gateway: Gateway, segments: Iterable[Path], *, auto_register: bool, policy: Policy
+) -> Plan:
     """Find the sender of every topic, and its state."""
     sizes: dict[str, int] = {}
     for path in segments:
@@ -35,10 +45,33 @@ def plan_drain(gateway: Gateway, segments: Iterable[Path], *, auto_register: boo
         known = _registered(tx, addresses)
         newcomers = _newcomers(addresses, known) if auto_register else {}
         devices = _orders(addresses, sizes, known | newcomers)
-        states = tx.device_states.of(d.device_id for d in devices if d.device_id is not None)
+        rules = _pin(tx, devices, policy)
+    return Plan(devices, list(newcomers.values()), projects=rules)
+
+
+def plan_release(gateway: Gateway, *, at_most_bytes: int, policy: Policy) -> Plan:
+    """Choose staged rows that nothing holds, the oldest first, and find what is known of them."""
+    orders: dict[str, DeviceOrder] = {}
+    with gateway.transaction() as tx:
+        released = tx.backlog.releasable(at_most_bytes=at_most_bytes)
+        for found in released:
+            order = orders.setdefault(
+                found.device_id, DeviceOrder(found.device_id, [], UNKNOWN_FIRMWARE)
+            )
+            order.released.append(found)
+            order.payload_bytes += found.bytes
+        rules = _pin(tx, orders.values(), policy)
+    return Plan(list(orders.values()), [], released, rules)
+
+
+def _pin(
+    tx: Transaction, devices: Collection[DeviceOrder], policy: Policy
+) -> dict[str, ProjectRules]:
+    """Give each device its state and the rules for it, as they are now."""
+    states = tx.device_states.of(d.device_id for d in devices if d.device_id is not None)
     for device in devices:
         device.state = states.get(device.device_id or "")
-    return Plan(devices, list(newcomers.values()))
+    return pin_rules(tx, devices, policy)
 
 
 def _root(address: Address) -> Root | None:

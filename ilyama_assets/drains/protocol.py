@@ -22,7 +22,7 @@ from ilyama_assets.drains.closing import close_drain
 from ilyama_assets.drains.deciding import Decider
 from ilyama_assets.drains.errors import DrainHeld, DrainInterrupted, WarehouseAhead
 from ilyama_assets.drains.orders import WorkOrder
-from ilyama_assets.drains.planning import plan_drain
+from ilyama_assets.drains.planning import Plan, plan_drain, plan_release
 from ilyama_assets.drains.replay import replay_day
 from ilyama_assets.drains.sealing import (
     IntegrityReport,
@@ -32,6 +32,7 @@ from ilyama_assets.drains.sealing import (
     integrity_of,
     make_seal,
 )
+from ilyama_assets.drains.staged_reading import files_of
 from ilyama_assets.tables import INTAKE_TABLES
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_resources.build import LOADED_BUILD
@@ -98,9 +99,10 @@ class Intake:
             yield
 
     def waits(self, day: date) -> bool:
-        """Whether something of a day waits to be drained, or an unfinished drain to be finished."""
+        """Whether something of a day waits, or staged rows do, or an unfinished drain."""
         with self.gateway.transaction() as tx:
-            return tx.drains.unfinished() is not None or bool(tx.segments.pending(day))
+            waiting = tx.segments.pending(day) or tx.backlog.free().lineages
+            return tx.drains.unfinished() is not None or bool(waiting)
 
     def waits_elsewhere(self, day: date) -> bool:
         """Whether something of another day waits to be drained."""
@@ -124,14 +126,30 @@ class Intake:
 
     def replay(self, day: date) -> DrainReport:
         """Derive a day's datapoints again and add what is missing."""
+        return self.finish(self._open_without_segments(day, Origin.DAY))
+
+    def releases(self) -> bool:
+        """Whether staged rows could be released, and no drain is unfinished."""
+        with self.gateway.transaction() as tx:
+            return tx.drains.unfinished() is None and bool(tx.backlog.free().lineages)
+
+    def release(self, day: date) -> DrainReport | None:
+        """Materialize staged rows that nothing holds any more, up to the size of a drain."""
+        if not self.releases():
+            return None
+        return self.finish(self._open_without_segments(day, Origin.STAGED))
+
+    def _open_without_segments(self, day: date, origin: Origin) -> Drain:
+        crash_point("open.before")
         with self.gateway.transaction() as tx:
             drain_id = tx.drains.last_id() + 1
-            tx.drains.open(drain_id, day, origin=Origin.DAY)
+            tx.drains.open(drain_id, day, origin=origin)
             drain = tx.drains.find(drain_id)
             tx.commit()
+        crash_point("open.after")
         if drain is None:
             raise LookupError(f"there is no drain {drain_id}")
-        return self.finish(drain)
+        return drain
 
     def _open(self, day: date | None) -> Drain | None:
         crash_point("open.before")
@@ -193,7 +211,7 @@ class Intake:
         crash_point("seal.after")
 
     def _decide(self, drain: Drain, paths: list[Path], *, attempt: int) -> Seal:
-        plan = plan_drain(self.gateway, paths, auto_register=self.settings.auto_register)
+        plan = self._plan(paths)
         template = WorkOrder(
             number=0,
             drain_id=drain.drain_id,
@@ -207,11 +225,25 @@ class Intake:
             devices=[],
             origin=Origin(drain.origin),
             poison=poison(),
+            projects=dict(plan.projects),
+            staged_files=files_of(self.warehouse, plan.released),
         )
         tasks = self.settings.cores
         decider = Decider(self.session(), self.warehouse, template, tasks=tasks)
         decide = decider.decide if attempt <= PATIENT_ATTEMPTS else decider.decide_apart
         return make_seal(decide(plan.devices), plan)
+
+    def _plan(self, paths: list[Path]) -> Plan:
+        """Who sent the messages of a drain; one without any releases staged rows."""
+        if not paths:
+            size = self.settings.drain_max_bytes
+            return plan_release(self.gateway, at_most_bytes=size, policy=self.settings.policy)
+        return plan_drain(
+            self.gateway,
+            paths,
+            auto_register=self.settings.auto_register,
+            policy=self.settings.policy,
+        )
 
     @contextmanager
     def _forgiving(self, drain: Drain) -> Iterator[None]:
@@ -265,8 +297,8 @@ class Intake:
 
 
 def _received(drain: Drain, seal: Seal) -> int:
-    """How many messages must be accounted for; a replay balances in itself."""
-    return seal.findings.messages if drain.origin == Origin.DAY else drain.messages
+    """How many messages must be accounted for; a drain without segments balances in itself."""
+    return drain.messages if drain.segments else seal.findings.messages
 
 
 def _refuse_held(drain: Drain) -> None:

@@ -6,16 +6,11 @@ A schema holds from the moment it was bound, as it did when the rows first came.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +21,7 @@ from ilyama_assets.drains.integrity import TaskIntegrity
 from ilyama_assets.drains.orders import Products, decode_products, encode
 from ilyama_assets.drains.planning import Plan
 from ilyama_assets.drains.projection import encoded, projected
+from ilyama_assets.drains.rebuilding import decided_rows
 from ilyama_assets.drains.sealing import Seal, make_seal
 from ilyama_assets.drains.task import PRODUCTS_DDL, PRODUCTS_SCHEMA, write_tables
 from ilyama_assets.drains.totals import encoded_totals
@@ -37,22 +33,18 @@ from ilyama_assets.tables import (
     ROW_CHANGES,
     STATE_DATAPOINT,
 )
-from ilyama_protocol.contents import MixedContents
 from ilyama_protocol.intake.datapoints import affinities_of, datapoints_of
-from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
 from ilyama_protocol.intake.known_keys import KnownKeys
 from ilyama_protocol.intake.newest_points import NewestPoints
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
-    Arrival,
     LedgerLine,
-    Message,
     Origin,
     Outcome,
 )
+from ilyama_protocol.intake.schema_rulings import USUAL
 from ilyama_protocol.intake.state import DeviceState, decode_state
-from ilyama_protocol.messages import RowBatch
-from ilyama_protocol.topics import MessageKind, parse_topic
+from ilyama_protocol.topics import MessageKind
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.drains import Drain
@@ -155,82 +147,24 @@ _PLACE = pa.schema([("segment_id", pa.string()), ("ts", pa.int64())])
 
 
 def _accepted(device_id: str, state: DeviceState, changes: pa.Table) -> Iterator[AcceptedRows]:
-    rows = sorted(
-        changes.set_column(
-            changes.column_names.index("received_at"),
-            "received_at",
-            changes["received_at"].cast(pa.int64()),
-        ).to_pylist(),
-        key=itemgetter("received_at", "segment_id", "position", "row_index"),
-    )
+    """The accepted rows of every message, as they were when they first came."""
+    in_order = changes.sort_by([("received_at", "ascending"), ("row_index", "ascending")])
     keys = KnownKeys(device_id)
-    for _, message in groupby(rows, key=itemgetter("segment_id", "position")):
-        yield _rebuilt(device_id, state, list(message), keys)
-
-
-def _rebuilt(
-    device_id: str, state: DeviceState, rows: Sequence[dict[str, Any]], keys: KnownKeys
-) -> AcceptedRows:
-    """The accepted rows of one message, as they were when they first came."""
-    first = rows[0]
-    size = max(row["row_index"] for row in rows) + 1
-    batch = _batch(first, rows, size)
-    indexes = [row["row_index"] for row in rows]
-    schema = state.lineage(batch.source_table).schemas.get(batch.schema_hash)
-    affinities = None
-    if schema is not None and schema.holds_from <= first["received_at"]:
-        affinities = affinities_of(schema)
-    return AcceptedRows(
-        _arrival(device_id, first),
-        batch,
-        indexes,
-        {row["row_index"] for row in rows if row["late"]},
-        keys,
-        keys.numbers(batch.pk_text),
-        datapoints_of(batch, indexes, affinities),
-    )
-
-
-def _batch(first: dict[str, Any], rows: Sequence[dict[str, Any]], size: int) -> RowBatch:
-    by_index = {row["row_index"]: row for row in rows}
-    decode = msgspec.json.decode
-    at = [by_index.get(i) for i in range(size)]
-    return RowBatch(
-        batch_id=first["batch_id"],
-        journal_epoch=first["journal_epoch"],
-        source_table=first["source_table"],
-        schema_hash=first["schema_hash"],
-        first_commit_seq=min(row["commit_seq"] for row in rows),
-        last_commit_seq=max(row["commit_seq"] for row in rows),
-        schema_columns=None,
-        commit_seq=array("q", [row["commit_seq"] if row else 0 for row in at]),
-        op=[row["op"] if row else "" for row in at],
-        pk_text=[row["pk"] if row else "{}" for row in at],
-        row_text=[row["row"] if row else None for row in at],
-        contents=MixedContents(
-            [decode(row["row"]) if row and row["row"] is not None else None for row in at]
-        ),
-    )
-
-
-def _arrival(device_id: str, first: dict[str, Any]) -> Arrival:
-    properties = first["user_properties"]
-    message = Message(
-        first["segment_id"],
-        first["position"],
-        first["topic"] or "",
-        b"",
-        first["received_at"],
-        user_properties=msgspec.json.decode(properties) if properties else {},
-    )
-    return Arrival(
-        message,
-        parse_topic(message.topic),
-        device_id,
-        first["received_at"],
-        first["payload_sha256"] or "",
-        UNKNOWN_FIRMWARE,
-    )
+    for decided in decided_rows(device_id, in_order):
+        batch, received_at = decided.batch, decided.arrival.received_at
+        lineage = state.lineage(batch.source_table)
+        schema = lineage.schema_at(batch.schema_hash, received_at)
+        binding = lineage.accepted_schemas().get(batch.schema_hash, USUAL)
+        affinities = None if schema is None else affinities_of(schema)
+        yield AcceptedRows(
+            decided.arrival,
+            batch.without_contents(),
+            decided.rows,
+            decided.late,
+            keys,
+            keys.numbers(batch.pk_text),
+            datapoints_of(batch, decided.rows, affinities, binding),
+        )
 
 
 def _line(rows: AcceptedRows, lacking: set[tuple[str, int]]) -> LedgerLine:

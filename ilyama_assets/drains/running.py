@@ -89,9 +89,14 @@ def _tidy_landing(intake: Intake, *, now: datetime) -> None:
 def _drains(intake: Intake, day: date, pace: Pace) -> Iterator[DrainReport]:
     started = idle_since = time.monotonic()
     while (opened := time.monotonic()) - started < pace.max_s:
-        report = intake.drain(day)
-        if report is not None:
-            yield report
+        took = False
+        # By turns, so that a backlog that drains keeps nobody else waiting for long.
+        for take in (intake.drain, intake.release):
+            report = take(day)
+            if report is not None:
+                yield report
+                took = True
+        if took:
             idle_since = time.monotonic()
             # Many tiny drains would make many tiny files; a large one takes longer than this.
             time.sleep(max(0.0, opened + pace.apart_s - idle_since))

@@ -9,8 +9,11 @@ import zstandard
 
 from ilyama_assets.drains.orders import DeviceDone, Findings, Products
 from ilyama_assets.drains.planning import Plan
+from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_resources.data_files import DataFile
+from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.devices import RegisteredDevice
+from ilyama_resources.postgres.staged_backlog import StagedSum
 
 
 class Seal(msgspec.Struct):
@@ -24,6 +27,13 @@ class Seal(msgspec.Struct):
     keys: dict[str, str]
     newcomers: list[RegisteredDevice]
     findings: Findings
+    staged: list[StagedSum] = []
+    """What the drain sets aside."""
+    released: list[StagedSum] = []
+    """What it materializes that others have set aside."""
+    reviews: list[ReviewAsked] = []
+    accepted: list[PolicyAcceptance] = []
+    resumed: list[tuple[str, str]] = []
 
 
 class IntegrityReport(msgspec.Struct):
@@ -65,6 +75,11 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         keys={key: kind for p in products for key, kind in p.keys.items()},
         newcomers=plan.newcomers,
         findings=_joined(p.findings for p in products),
+        staged=[found for p in products for found in p.staged],
+        released=list(plan.released),
+        reviews=[review for p in products for review in p.reviews],
+        accepted=sorted({schema for p in products for schema in p.accepted}),
+        resumed=[lineage for p in products for lineage in p.resumed],
     )
 
 

@@ -7,8 +7,9 @@ will ever name.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from uuid import uuid4
 
@@ -29,16 +30,30 @@ from ilyama_assets.drains.orders import (
     in_portions,
 )
 from ilyama_assets.drains.projection import encoded, projected
+from ilyama_assets.drains.rebuilding import decided_rows
+from ilyama_assets.drains.staged_reading import read_staged
 from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, TABLES
+from ilyama_protocol.governance.policies import NO_PROJECT
+from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
-from ilyama_protocol.intake.outcomes import CurrentValue, CurrentValues, Message, Outcomes
+from ilyama_protocol.intake.outcomes import (
+    CurrentValue,
+    CurrentValues,
+    DecidedRows,
+    Message,
+    Outcomes,
+)
+from ilyama_protocol.intake.schema_intake import SchemaIntake
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
 from ilyama_resources.data_files import PARTITION, DataFile, write_data_file
 from ilyama_resources.faults import swallow
+from ilyama_resources.postgres.bindings import PolicyAcceptance
+from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.segment_files import read_messages
 
 PORTION = 50_000
@@ -99,8 +114,10 @@ class _Task:
 
     def run(self) -> Products:
         messages = _messages_by_topic(self._order)
+        staged = _staged_by_device(self._order)
         for device in self._order.devices:
-            self._decide(device, _in_arrival_order(messages, device))
+            decided = staged.pop(device.device_id or "", iter(()))
+            self._decide(device, chain(_in_arrival_order(messages, device), decided))
         self._write_down()
         integrity = TaskIntegrity()
         for name, parts in self._decided.tables.items():
@@ -116,7 +133,7 @@ class _Task:
         self._products.files = list(files)
         return self._products
 
-    def _decide(self, order: DeviceOrder, messages: list[Message]) -> None:
+    def _decide(self, order: DeviceOrder, arrivals: Iterable[Message | DecidedRows]) -> None:
         state = decode_state(order.state.encode()) if order.state else DeviceState()
         engine = IntakeEngine(
             Device(order.device_id, order.firmware_version),
@@ -124,14 +141,12 @@ class _Task:
             history=_history(order),
             limits=self._limits,
             origin=self._order.origin,
+            rulings=self._rulings(order),
             inspect=self._inspect,
         )
         decisions, decided = engine.decisions, _Decided()
-        for message in messages:
-            if order.stage_with is None:
-                engine.decide(message)
-            else:
-                engine.stage(message, order.stage_with)
+        for arrived in arrivals:
+            _take(engine, arrived, stage_with=order.stage_with)
             if decisions.needs:
                 decided.tables.clear()
                 decisions.release()
@@ -141,6 +156,17 @@ class _Task:
             self._products.needs.append(DeviceNeeds(order.device_id, decisions.needs))
         else:
             self._keep(order, engine, decided)
+
+    def _rulings(self, order: DeviceOrder) -> SchemaRulings:
+        project = self._order.projects.get(order.rules.project_id or NO_PROJECT)
+        return SchemaRulings(order.rules, project)
+
+    def _keep_schemas(self, device_id: str, schemas: SchemaIntake) -> None:
+        self._products.reviews += schemas.reviews.values()
+        self._products.resumed += [(device_id, table) for table in schemas.resumed]
+        if (project := schemas.project_id) is not None:
+            accepted = (PolicyAcceptance(project, *a) for a in schemas.accepted_by_policy)
+            self._products.accepted += accepted
 
     def _write_down(self) -> None:
         """Encode what was decided of many small devices together."""
@@ -170,8 +196,10 @@ class _Task:
         self._waiting += released.size
         if self._waiting > PORTION:
             self._write_down()
+        self._products.staged += _backlog(order.device_id or "", decisions, self._order.drain_id)
         if order.device_id is None:
             return
+        self._keep_schemas(order.device_id, decisions.schemas)
         after = engine.state_after(self._order.drain_id)
         self._products.done.append(DeviceDone(order.device_id, encode_state(after).decode()))
         self._keep_current(order.device_id, engine)
@@ -194,6 +222,26 @@ class _Task:
         }
         if served:
             self._values.append((device_id, served))
+
+
+def _take(engine: IntakeEngine, arrived: Message | DecidedRows, *, stage_with: str | None) -> None:
+    match arrived, stage_with:
+        case Message(), None:
+            engine.decide(arrived)
+        case Message(), str():
+            engine.stage(arrived, stage_with)
+        case DecidedRows(), None:
+            engine.release(arrived)
+        case DecidedRows(), str():
+            engine.keep_staged(arrived, stage_with)
+
+
+def _backlog(device_id: str, decisions: Decisions, drain_id: int) -> list[StagedSum]:
+    """What was set aside of a device."""
+    return [
+        StagedSum(device_id, *place, drain_id, rows, decisions.staged_bytes[place])
+        for place, rows in decisions.staged_rows.items()
+    ]
 
 
 def _table_of(values: Mapping[str, CurrentValue]) -> str:
@@ -221,6 +269,13 @@ def _messages_by_topic(order: WorkOrder) -> dict[str, list[Message]]:
         for message in read_messages(Path(path), topics=topics):
             found.setdefault(message.topic, []).append(message)
     return found
+
+
+def _staged_by_device(order: WorkOrder) -> dict[str, Iterator[DecidedRows]]:
+    """What is to be released, rebuilt when its device's turn comes."""
+    released = [found for device in order.devices for found in device.released]
+    found = read_staged(order.staged_files, released) if released else {}
+    return {device_id: decided_rows(device_id, rows) for device_id, rows in found.items()}
 
 
 def _in_arrival_order(messages: dict[str, list[Message]], device: DeviceOrder) -> list[Message]:

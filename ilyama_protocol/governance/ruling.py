@@ -8,13 +8,7 @@ from typing import NamedTuple
 
 from ilyama_protocol.governance.classification import NewSchema, SchemaClass, classify
 from ilyama_protocol.governance.policies import FirstSchema, Policy
-
-
-class StagingReason(StrEnum):
-    """Why decided rows of governed lineages wait."""
-
-    SCHEMA_REVIEW = "schema_review"
-    LINEAGE_PAUSED = "lineage_paused"
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 
 
 class Course(NamedTuple):

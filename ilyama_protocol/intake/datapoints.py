@@ -10,6 +10,7 @@ import msgspec
 
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.fingerprint import METRIC_AFFINITIES
+from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.identifiers import key_of
 from ilyama_protocol.intake.state import BoundSchema
 from ilyama_protocol.messages import RowBatch
@@ -50,12 +51,14 @@ def affinities_of(schema: BoundSchema) -> dict[str, str]:
 
 
 def datapoints_of(
-    batch: RowBatch, rows: Sequence[int], affinities: Mapping[str, str] | None
+    batch: RowBatch, rows: Sequence[int], affinities: Mapping[str, str] | None, binding: Binding
 ) -> list[Points]:
     """The datapoints of the given rows, by column; `affinities` is None while unknown."""
     points = _existence(batch, rows)
     for column, (at, values) in batch.contents.of(rows).items():
-        key = key_of(batch.source_table, column)
+        key = binding.key(batch.source_table, column)
+        if key is None:
+            continue
         if affinities is None:
             points += _by_own_type(key, at, values)
         elif column in affinities:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ilyama_protocol.intake.datapoints import DatapointKind, Points
 from ilyama_protocol.intake.dedup import Conflict
 from ilyama_protocol.intake.history import BatchNeed, History
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_protocol.intake.outcomes import (
     Arrival,
     LedgerLine,
@@ -18,9 +20,24 @@ from ilyama_protocol.intake.outcomes import (
     Outcome,
     Outcomes,
     RejectedMessage,
+    StagedMessage,
+    StagedRows,
 )
+from ilyama_protocol.intake.schema_intake import SchemaIntake
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.rejections import Rejection
+
+
+class BacklogPlace(NamedTuple):
+    """A table of a device and its schema, why something of it was set aside.
+
+    What is not known of a whole message is empty.
+    """
+
+    source_table: str
+    reason: StagingReason
+    schema_hash: str = ""
 
 
 class Decisions:
@@ -30,10 +47,18 @@ class Decisions:
     nothing was and something is needed, only `needs` is of use afterwards.
     """
 
-    def __init__(self, state: DeviceState, history: History | None, origin: Origin) -> None:
+    def __init__(
+        self,
+        state: DeviceState,
+        history: History | None,
+        origin: Origin,
+        *,
+        rulings: SchemaRulings | None = None,
+    ) -> None:
         self.state = state
         self.before = state.copy()
         self.origin = origin
+        self.schemas = SchemaIntake(state, rulings or SchemaRulings())
         self.history = history or History()
         self.is_told = history is not None
         self.outcomes = Outcomes()
@@ -41,6 +66,8 @@ class Decisions:
         self.conflicts_since: dict[Conflict, int] = {}
         self.keys: dict[str, DatapointKind] = {}
         self.needs: list[BatchNeed] = []
+        self.staged_rows: Counter[BacklogPlace] = Counter()
+        self.staged_bytes: Counter[BacklogPlace] = Counter()
 
     def release(self) -> Outcomes:
         """Hand over what was decided since the last release."""
@@ -69,6 +96,23 @@ class Decisions:
             rows_received=rejection.row_count,
             rows_rejected=rejection.row_count,
         )
+
+    def stage_message(self, staged: StagedMessage, *, rows: int) -> None:
+        """Set a whole message aside, undecided."""
+        self.outcomes.staged.append(staged)
+        place = BacklogPlace(staged.source_table or "", staged.reason)
+        self._add_to_backlog(place, rows, len(staged.arrival.message.payload))
+
+    def stage_rows(self, staged: StagedRows) -> None:
+        """Set decided rows aside."""
+        self.outcomes.set_aside(staged)
+        batch = staged.rows.batch
+        place = BacklogPlace(batch.source_table, staged.reason, batch.schema_hash)
+        self._add_to_backlog(place, len(staged.rows.rows), staged.bytes)
+
+    def _add_to_backlog(self, place: BacklogPlace, rows: int, size: int) -> None:
+        self.staged_rows[place] += rows
+        self.staged_bytes[place] += size
 
     def account(
         self,

@@ -14,15 +14,18 @@ import msgspec
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.digests import Digests
 from ilyama_protocol.intake.history import History
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_protocol.intake.outcomes import (
     Arrival,
     CurrentValues,
+    DecidedRows,
     Message,
     Origin,
     Outcome,
     StagedMessage,
 )
 from ilyama_protocol.intake.row_intake import RowIntake
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.limits import DEFAULT_LIMITS, Limits
 from ilyama_protocol.messages import Acknowledgement, RowBatch
@@ -30,7 +33,6 @@ from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import MessageKind, parse_topic
 from ilyama_protocol.validation import Verdict, validate
 
-ENGINE_ERROR = "engine_error"
 UNKNOWN_FIRMWARE = "unknown"
 
 
@@ -55,9 +57,10 @@ class IntakeEngine:
         history: History | None = None,
         limits: Limits = DEFAULT_LIMITS,
         origin: Origin = Origin.LIVE,
+        rulings: SchemaRulings | None = None,
         inspect: Callable[[Message], None] | None = None,
     ) -> None:
-        self.decisions = Decisions(state, history, origin)
+        self.decisions = Decisions(state, history, origin, rulings=rulings)
         self._device = device
         self._limits = limits
         self._inspect = inspect
@@ -79,6 +82,17 @@ class IntakeEngine:
         """Set the next message aside undecided: the way out for a device that breaks the engine."""
         self._stage(self._arrive(message), error)
 
+    def release(self, decided: DecidedRows) -> None:
+        """Materialize rows that were staged, as they were decided then."""
+        try:
+            self._rows.release(decided)
+        except Exception:
+            self.keep_staged(decided, traceback.format_exc())
+
+    def keep_staged(self, decided: DecidedRows, error: str) -> None:
+        """Set rows aside again that cannot be released."""
+        self._rows.keep_staged(decided, error)
+
     def state_after(self, drain_id: int) -> DeviceState:
         """The state to begin the next drain with."""
         self.decisions.state.mark(drain_id, self.decisions.before)
@@ -91,7 +105,8 @@ class IntakeEngine:
 
     def _stage(self, arrival: Arrival, error: str) -> None:
         table, batch_id, rows = self._described(arrival)
-        self.decisions.outcomes.staged.append(StagedMessage(arrival, ENGINE_ERROR, error, table))
+        staged = StagedMessage(arrival, StagingReason.ENGINE_ERROR, error, table)
+        self.decisions.stage_message(staged, rows=rows)
         self.decisions.account(
             arrival,
             Outcome.STAGED,

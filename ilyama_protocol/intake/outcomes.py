@@ -11,6 +11,7 @@ import msgspec
 
 from ilyama_protocol.intake.datapoints import DatapointKind, Points
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_protocol.messages import RowBatch
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import Address, MessageKind
@@ -95,9 +96,18 @@ class StagedMessage(msgspec.Struct, frozen=True):
     """A message that could not be decided, with the reason."""
 
     arrival: Arrival
-    reason: str
+    reason: StagingReason
     error: str
     source_table: str | None
+
+
+class DecidedRows(msgspec.Struct, frozen=True):
+    """Rows of one batch that were decided before: what is stored of them, read back."""
+
+    arrival: Arrival
+    batch: RowBatch
+    rows: Sequence[int]
+    late: set[int]
 
 
 class AcceptedRows(msgspec.Struct, frozen=True):
@@ -110,6 +120,23 @@ class AcceptedRows(msgspec.Struct, frozen=True):
     keys: KnownKeys
     key_numbers: KeyNumbers
     points: list[Points]
+
+
+class StagedRows(msgspec.Struct, frozen=True):
+    """Rows of one batch that were decided and then set aside; they have no datapoints yet."""
+
+    rows: AcceptedRows
+    reason: StagingReason
+    error: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Their share of the payload; of rows that were read back, what is left of it."""
+        told, batch = self.rows, self.rows.batch
+        payload = len(told.arrival.message.payload)
+        if payload:
+            return payload * len(told.rows) // len(batch.op)
+        return sum(len(batch.pk_text[i]) + len(batch.row_text[i] or "") for i in told.rows)
 
 
 class CurrentValue(msgspec.Struct, frozen=True, gc=False):
@@ -134,11 +161,12 @@ class Outcomes(msgspec.Struct):
     rejected: list[RejectedMessage] = []
     staged: list[StagedMessage] = []
     accepted: list[AcceptedRows] = []
+    staged_rows: list[StagedRows] = []
     rows: int = 0
 
     @property
     def size(self) -> int:
-        """How much there is to write down: messages and accepted rows."""
+        """How much there is to write down: messages and rows."""
         return len(self.arrivals) + self.rows
 
     def accept(self, accepted: AcceptedRows) -> None:
@@ -146,8 +174,13 @@ class Outcomes(msgspec.Struct):
         self.accepted.append(accepted)
         self.rows += len(accepted.rows)
 
+    def set_aside(self, staged: StagedRows) -> None:
+        """Take in rows of a batch that are staged."""
+        self.staged_rows.append(staged)
+        self.rows += len(staged.rows.rows)
+
     def extend(self, others: Outcomes) -> None:
         """Take in what was decided of other messages."""
-        for name in ("arrivals", "ledger", "rejected", "staged", "accepted"):
+        for name in ("arrivals", "ledger", "rejected", "staged", "accepted", "staged_rows"):
             getattr(self, name).extend(getattr(others, name))
         self.rows += others.rows

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from ilyama_protocol.fingerprint import SchemaColumn
+from ilyama_protocol.governance.bindings import Binding
 
 PAYLOAD_BYTES_PER_ROW = 40
 """No row of a batch can be written in fewer bytes, so its rows never outrun this clock."""
@@ -46,6 +47,21 @@ class LineageState(msgspec.Struct, omit_defaults=True):
     floors: dict[str, int] = {}
     schemas: dict[str, BoundSchema] = {}
     marks: dict[str, list[Mark]] = {}
+    accepted: dict[str, Binding] | None = None
+    """What becomes of the columns of each schema that was accepted, by hash, in order.
+
+    None: nothing was ruled on yet, as in states from before there were rulings."""
+
+    def accepted_schemas(self) -> dict[str, Binding]:
+        """The schemas that were accepted; before there were rulings, all that were bound."""
+        if self.accepted is not None:
+            return self.accepted
+        return {schema_hash: Binding(b.holds_from) for schema_hash, b in self.schemas.items()}
+
+    def schema_at(self, schema_hash: str, received_at: int) -> BoundSchema | None:
+        """The columns behind a hash as they were bound at a moment; None while they were not."""
+        bound = self.schemas.get(schema_hash)
+        return bound if bound is not None and bound.holds_from <= received_at else None
 
     def stored_after(self, epoch: str, commit_seq: int) -> int:
         """The last drain of those that surely stored no row of an epoch from a number on."""

@@ -8,14 +8,14 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import ColumnElement, Connection, FromClause, and_, exists, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Actions
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.pairs import these
-from ilyama_resources.postgres.schema import SCHEMA_BINDING, TABLE_SCHEMA
+from ilyama_resources.postgres.schema import DEVICE, SCHEMA_BINDING, TABLE_SCHEMA
 
 _actions = msgspec.json.Decoder(Actions)
 _columns = msgspec.json.Decoder(tuple[SchemaColumn, ...])
@@ -125,6 +125,24 @@ class Bindings:
         first = select(incoming).order_by(incoming.c.holds_from)
         statement = insert(SCHEMA_BINDING).from_select(names, first)
         self._connection.execute(statement.on_conflict_do_nothing())
+
+
+def is_approved(of: FromClause, *, holding: bool = False) -> ColumnElement[bool]:
+    """Whether the schema of a line was approved for its device, or in the device's project.
+
+    An approval that is `holding` leaves open what rows cannot do without.
+    """
+    bound, owner = SCHEMA_BINDING.c, DEVICE.alias("owner").c
+    in_project = and_(bound.scope_kind == ScopeKind.PROJECT, bound.scope_id == owner.project_id)
+    by_itself = and_(bound.scope_kind == ScopeKind.DEVICE, bound.scope_id == owner.device_id)
+    return exists().where(
+        owner.device_id == of.c.device_id,
+        or_(in_project, by_itself),
+        bound.source_table == of.c.source_table,
+        bound.schema_hash == of.c.schema_hash,
+        bound.review_id.is_not(None),
+        bound.holding.is_(holding),
+    )
 
 
 def _binding(

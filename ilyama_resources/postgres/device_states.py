@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.fingerprint import SchemaColumn
+from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.intake.state import (
     BoundSchema,
     DeviceState,
@@ -35,6 +36,7 @@ class KeptLineage(msgspec.Struct, omit_defaults=True):
     floors: dict[str, int] = {}
     schemas: dict[str, int] = {}
     marks: dict[str, list[Mark]] = {}
+    accepted: dict[str, Binding] | None = None
 
 
 class KeptState(msgspec.Struct, omit_defaults=True):
@@ -81,6 +83,12 @@ class DeviceStates:
             )
         )
 
+    def columns_of(self, schema_hash: str) -> list[SchemaColumn] | None:
+        """The columns behind a schema hash, None when nobody announced them."""
+        query = select(TABLE_SCHEMA.c.columns).where(TABLE_SCHEMA.c.schema_hash == schema_hash)
+        found = self._connection.scalar(query)
+        return None if found is None else list(_columns_decoder.decode(found))
+
     def _columns(self, states: Iterable[KeptState]) -> dict[str, Columns]:
         lineages = (lineage for state in states for lineage in state.lineages.values())
         hashes = {schema_hash for lineage in lineages for schema_hash in lineage.schemas}
@@ -114,6 +122,7 @@ def _kept(state: DeviceState) -> str:
             lineage.floors,
             {schema_hash: bound.holds_from for schema_hash, bound in lineage.schemas.items()},
             lineage.marks,
+            lineage.accepted,
         )
         for table, lineage in state.lineages.items()
     }
@@ -131,6 +140,7 @@ def _whole(kept: KeptState, columns: Mapping[str, Columns]) -> DeviceState:
                 for schema_hash, holds_from in lineage.schemas.items()
             },
             lineage.marks,
+            lineage.accepted,
         )
         for table, lineage in kept.lineages.items()
     }

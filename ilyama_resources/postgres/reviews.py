@@ -27,7 +27,8 @@ from sqlalchemy.dialects import postgresql
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Actions
 from ilyama_protocol.governance.reviews import OPEN, ReviewAsked, ReviewState
-from ilyama_resources.postgres.bindings import ScopeKind
+from ilyama_protocol.intake.lineage_rulings import PauseReason
+from ilyama_resources.postgres.bindings import is_approved
 from ilyama_resources.postgres.copying import copied, shown
 from ilyama_resources.postgres.schema import (
     DEVICE,
@@ -36,7 +37,7 @@ from ilyama_resources.postgres.schema import (
     SCHEMA_REVIEW,
 )
 
-PAUSED_FOR_REVIEW = "schema_review"
+PAUSED_FOR_REVIEW = PauseReason.SCHEMA_REVIEW.value
 FIRST_VERSION = 1
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext('ilyama schema governance'))"
 _R = SCHEMA_REVIEW.c
@@ -130,9 +131,9 @@ class Reviews:
             return 0
         self.alone()
         incoming = self._with_projects(copied(self._connection, SCHEMA_REVIEW, rows))
-        unanswered = ~_is_bound(incoming, holding=False)
+        unanswered = ~is_approved(incoming)
         self._pause(select(incoming).where(unanswered).subquery())
-        answered = or_(_is_asked(incoming), _is_bound(incoming, holding=True))
+        answered = or_(_is_asked(incoming), is_approved(incoming, holding=True))
         new = _queued(incoming, drain_id=drain_id).where(unanswered, ~answered)
         names = [*_NEW, "project_id", "state", "action_version", "opened_by", "opened_at"]
         statement = postgresql.insert(SCHEMA_REVIEW).from_select(names, new)
@@ -327,22 +328,6 @@ def _is_asked(incoming: Any) -> ColumnElement[bool]:
         _R.source_table == incoming.c.source_table,
         _R.schema_hash == incoming.c.schema_hash,
         _R.state.in_(_HOLDING),
-    )
-
-
-def _is_bound(incoming: Any, *, holding: bool) -> ColumnElement[bool]:
-    """Whether a schema was approved for the device, or in its project."""
-    bound = SCHEMA_BINDING.c
-    of_project = and_(
-        bound.scope_kind == ScopeKind.PROJECT, bound.scope_id == incoming.c.project_id
-    )
-    of_device = and_(bound.scope_kind == ScopeKind.DEVICE, bound.scope_id == incoming.c.device_id)
-    return exists().where(
-        or_(of_project, of_device),
-        bound.source_table == incoming.c.source_table,
-        bound.schema_hash == incoming.c.schema_hash,
-        bound.review_id.is_not(None),
-        bound.holding.is_(holding),
     )
 
 

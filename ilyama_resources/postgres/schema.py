@@ -80,6 +80,34 @@ LINEAGE = Table(
 )
 """`instances` is how many of them have current values, or more: who needs to know counts them."""
 
+LINEAGE_PAUSE = Table(
+    "lineage_pause",
+    METADATA,
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    Column("reason", Text, primary_key=True),
+    _moment("since", nullable=False),
+    Column("note", Text),
+)
+"""A lineage without a line here is active."""
+
+STAGED_BACKLOG = Table(
+    "staged_backlog",
+    METADATA,
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    Column("staging_reason", Text, primary_key=True),
+    Column("schema_hash", Text, primary_key=True),
+    Column("drain_id", BigInteger, primary_key=True),
+    Column("rows", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("retry", Boolean, nullable=False, server_default="false"),
+    Column("released_in", BigInteger),
+)
+"""What each drain has set aside; `released_in` is the drain that has materialized it since.
+
+Of whole messages the schema is not known: its hash is empty."""
+
 DRAIN = Table(
     "drain",
     METADATA,
@@ -310,14 +338,4 @@ GOVERNANCE_POLICY = Table(
     Column("allow_additive_continue", Boolean),
     Column("allow_auto_create_datapoints", Boolean),
     _moment("changed_at", nullable=False),
-)
-
-LINEAGE_PAUSE = Table(
-    "lineage_pause",
-    METADATA,
-    Column("device_id", Text, primary_key=True),
-    Column("source_table", Text, primary_key=True),
-    Column("reason", Text, primary_key=True),
-    _moment("since", nullable=False),
-    Column("note", Text),
 )

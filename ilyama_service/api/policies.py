@@ -18,7 +18,6 @@ from ilyama_service.api.acting import acted
 from ilyama_service.api.errors import documented
 from ilyama_service.api.idempotency import IdempotencyKey
 from ilyama_service.api.parts import PartsHere, PrincipalHere
-from ilyama_service.reviewing import default_policy
 
 router = APIRouter(tags=["reviews"])
 _LONGEST_NAME = 512
@@ -79,7 +78,7 @@ class PoliciesAnswer(BaseModel):
 @router.get("/v1/policies", responses=documented(401, 422, 429, 503))
 def show_policies(parts: PartsHere, _: PrincipalHere) -> PoliciesAnswer:
     """The default of the settings, and what projects and tables chose."""
-    default = default_policy(parts.settings)
+    default = parts.settings.policy
     with parts.gateway.transaction() as tx:
         choices = tx.policies.all()
     scoped = [

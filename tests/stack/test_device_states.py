@@ -4,6 +4,7 @@ from msgspec.structs import fields
 from sqlalchemy import create_engine, text
 
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
+from ilyama_protocol.governance.bindings import Binding, ColumnAction, Verb
 from ilyama_protocol.intake.state import (
     BoundSchema,
     DeviceState,
@@ -21,7 +22,9 @@ COLUMNS = (
 
 def test_a_state_comes_back_whole_and_its_columns_lie_elsewhere(platform: Platform) -> None:
     schemas = {"5c" * 32: BoundSchema(7, COLUMNS)}
-    lineage = LineageState({"epoch": 3}, {"epoch": 1}, schemas, {"epoch": [Mark(-1, 4)]})
+    accepted = {"5c" * 32: Binding(7, {"id": ColumnAction(Verb.IGNORE)}), "6d" * 32: Binding(8)}
+    marks = {"epoch": [Mark(-1, 4)]}
+    lineage = LineageState({"epoch": 3}, {"epoch": 1}, schemas, marks, accepted)
     device = DeviceState(9, {"epoch": 0}, {"readings": lineage})
     for part in (device, lineage):
         told = {field.name: getattr(part, field.name) for field in fields(part)}

@@ -66,7 +66,7 @@ def test_tables_without_rows_are_left_out() -> None:
 def test_every_row_names_its_drain_and_the_day_of_its_moment() -> None:
     for table in _encoded(_everything()).values():
         for row in plain_rows(table):
-            moment = row["ts"] if "ts" in row else row["received_at"]
+            moment = row["received_at"] if "received_at" in row else row["ts"]
             day = np.datetime64(moment // MICROSECONDS_PER_DAY, "D")
             assert (row["drain_id"], row["day"]) == (DRAIN, str(day))
 

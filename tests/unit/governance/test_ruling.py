@@ -15,11 +15,11 @@ from ilyama_protocol.governance.ruling import (
     PERMISSIONS,
     REVIEW,
     Course,
-    StagingReason,
     Standing,
     course_of_accepted,
     rule_on,
 )
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from tests.unit.governance.schemas import columns
 
 OLD = columns("id:INTEGER:pk1:nn")

@@ -1,4 +1,4 @@
-"""Reviews of schemas, what they bound, the policies, and why lineages are paused."""
+"""Reviews of schemas, what they bound, and the policies."""
 
 from datetime import datetime
 
@@ -47,15 +47,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("project_id", "source_table"),
         sa.CheckConstraint("first_schema IN ('review', 'accept')"),
     )
-    op.create_table(
-        "lineage_pause",
-        _text("device_id"),
-        _text("source_table"),
-        _text("reason"),
-        _moment("since", nullable=False),
-        _text("note", nullable=True),
-        sa.PrimaryKeyConstraint("device_id", "source_table", "reason"),
-    )
 
 
 def _make_reviews() -> None:
@@ -100,5 +91,5 @@ def _make_reviews() -> None:
 
 def downgrade() -> None:
     """Drop them."""
-    for table in ("lineage_pause", "governance_policy", "schema_binding", "schema_review"):
+    for table in ("governance_policy", "schema_binding", "schema_review"):
         op.drop_table(table)

@@ -1,0 +1,64 @@
+"""Staged rows on their way back: read from the files of `staged_rows`, device by device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ilyama_assets.tables import STAGED_ROWS
+from ilyama_resources.data_files import as_declared
+from ilyama_resources.delta import Warehouse
+from ilyama_resources.postgres.staged_backlog import StagedSum
+
+_CHOICE = ("device_id", "source_table", "staging_reason", "schema_hash", "drain_id")
+_CHOICE_SCHEMA = pa.schema([STAGED_ROWS.schema.field(name) for name in _CHOICE])
+_UNREAD = ("payload", "error", "day")
+
+
+def files_of(warehouse: Warehouse, released: Sequence[StagedSum]) -> list[str]:
+    """The files that may hold what is to be released, by their statistics."""
+    if not released:
+        return []
+    devices = sorted({found.device_id for found in released})
+    drains = sorted({found.drain_id for found in released})
+    bounds = {"device_id": (devices[0], devices[-1]), "drain_id": (drains[0], drains[-1])}
+    return warehouse.files_within(STAGED_ROWS.name, bounds)
+
+
+def holds_rows(path: str) -> bool:
+    """Whether a file holds decided rows; older builds staged whole messages only."""
+    return "source_pk_hash" in pq.read_schema(path).names
+
+
+def read_staged(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[str, pa.Table]:
+    """The rows that are to be released, by device and in the order in which they came."""
+    wanted = pa.table(
+        [pa.array([getattr(found, name) for found in released]) for name in _CHOICE],
+        schema=_CHOICE_SCHEMA,
+    )
+    parts = [_chosen(path, wanted) for path in paths if holds_rows(path)]
+    rows = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
+    return dict(_by_device(rows)) if rows.num_rows else {}
+
+
+def _chosen(path: str, wanted: pa.Table) -> pa.Table:
+    names = [name for name in STAGED_ROWS.file_schema.names if name not in _UNREAD]
+    rows = as_declared(pq.read_table(path, columns=names, partitioning=None), STAGED_ROWS)
+    places = pa.array(np.arange(rows.num_rows))
+    keys = rows.select(_CHOICE).cast(_CHOICE_SCHEMA).append_column("place", places)
+    found = keys.join(wanted, keys=list(_CHOICE), join_type="left semi")["place"]
+    return rows if len(found) == rows.num_rows else rows.take(np.sort(found.to_numpy()))
+
+
+def _by_device(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    devices = rows["device_id"].combine_chunks().dictionary_encode()
+    codes = devices.indices.to_numpy()
+    moments = rows["received_at"].cast(pa.int64()).to_numpy()
+    order = np.lexsort((rows["row_index"].to_numpy(), moments, codes))
+    rows, codes = rows.take(order), codes[order]
+    begins = np.flatnonzero(np.diff(codes, prepend=-1))
+    for begin, end in zip(begins, [*begins[1:], len(codes)], strict=True):
+        yield devices.dictionary[codes[begin]].as_py(), rows.slice(begin, end - begin)

@@ -1,0 +1,52 @@
+"""Why lineages are paused, why rows are set aside, and which pauses hold them.
+
+A lineage is active, or paused for reasons of which each is cleared on its own. Batches of a paused
+lineage are decided like any other and then staged, so that nothing is lost and nothing is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Protocol
+
+
+class PauseReason(StrEnum):
+    """Why a lineage is paused."""
+
+    SCHEMA_REVIEW = "schema_review"
+    BACKPRESSURE = "backpressure"
+    CIRCUIT_OPEN = "circuit_open"
+    OPERATOR = "operator"
+
+
+class StagingReason(StrEnum):
+    """Why rows, or a whole message, were set aside."""
+
+    SCHEMA_REVIEW = "schema_review"
+    LINEAGE_PAUSED = "lineage_paused"
+    MATERIALIZATION_FAILED = "materialization_failed"
+    ENGINE_ERROR = "engine_error"
+
+
+_ALL_BUT_VOLUME = frozenset(
+    {PauseReason.SCHEMA_REVIEW, PauseReason.CIRCUIT_OPEN, PauseReason.OPERATOR}
+)
+HELD_BY: Mapping[StagingReason, frozenset[PauseReason]] = {
+    StagingReason.SCHEMA_REVIEW: frozenset({PauseReason.SCHEMA_REVIEW}),
+    StagingReason.LINEAGE_PAUSED: _ALL_BUT_VOLUME,
+    StagingReason.MATERIALIZATION_FAILED: _ALL_BUT_VOLUME,
+}
+"""The pauses that keep staged rows from being released; a full backlog must be able to drain."""
+
+
+class TableBatch(Protocol):
+    """What a ruling looks at: a batch of rows or of telemetry."""
+
+    @property
+    def source_table(self) -> str:
+        """The table on the device."""
+
+    @property
+    def schema_hash(self) -> str:
+        """The schema that the batch names."""

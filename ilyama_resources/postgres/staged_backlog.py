@@ -1,0 +1,120 @@
+"""What drains have set aside: how much, of which lineage, why, and whether it was released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, insert, or_, select, update
+
+from ilyama_protocol.intake.lineage_rulings import HELD_BY, StagingReason
+from ilyama_resources.postgres.bindings import is_approved
+from ilyama_resources.postgres.copying import copied
+from ilyama_resources.postgres.schema import LINEAGE_PAUSE, STAGED_BACKLOG
+
+
+class StagedSum(NamedTuple):
+    """What one drain has set aside of one schema of a lineage for one reason."""
+
+    device_id: str
+    source_table: str
+    staging_reason: str
+    schema_hash: str
+    drain_id: int
+    rows: int
+    bytes: int
+
+
+class FreeRows(NamedTuple):
+    """What is set aside and held by nothing any more."""
+
+    lineages: int
+    rows: int
+    bytes: int
+
+
+_FIELDS = [STAGED_BACKLOG.c[name] for name in StagedSum._fields]
+_KEY = StagedSum._fields[:5]
+_IS_STAGED = STAGED_BACKLOG.c.released_in.is_(None)
+
+
+class StagedBacklog:
+    """The sums over everything that was set aside."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, sums: Iterable[StagedSum]) -> None:
+        """Note what a drain has set aside."""
+        rows = [(*found, False, None) for found in sums]
+        if rows:
+            incoming = copied(self._connection, STAGED_BACKLOG, rows)
+            columns = [column.name for column in incoming.columns]
+            self._connection.execute(insert(STAGED_BACKLOG).from_select(columns, select(incoming)))
+
+    def free(self) -> FreeRows:
+        """How much could be released now."""
+        lineage = func.concat_ws("\x1f", STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
+        sums = [func.coalesce(func.sum(STAGED_BACKLOG.c[name]), 0) for name in ("rows", "bytes")]
+        query = select(func.count(lineage.distinct()), *sums).where(_IS_STAGED, _is_free())
+        lineages, rows, size = self._connection.execute(query).one()
+        return FreeRows(lineages, int(rows), int(size))
+
+    def releasable(self, *, at_most_bytes: int) -> list[StagedSum]:
+        """What can be released now, the oldest first: one sum at least, then up to a size."""
+        oldest_first = (STAGED_BACKLOG.c.drain_id, *_FIELDS[:4])
+        before = (
+            func.sum(STAGED_BACKLOG.c.bytes).over(order_by=oldest_first) - STAGED_BACKLOG.c.bytes
+        )
+        free = select(*_FIELDS, before.label("before")).where(_IS_STAGED, _is_free()).subquery()
+        query = select(*(free.c[name] for name in StagedSum._fields)).where(
+            or_(free.c.before == 0, free.c.before + free.c.bytes <= at_most_bytes)
+        )
+        query = query.order_by(*(free.c[column.name] for column in oldest_first))
+        return [StagedSum(*row) for row in self._connection.execute(query)]
+
+    def of_schema(
+        self, source_table: str, schema_hash: str, *, device_ids: Iterable[str]
+    ) -> list[StagedSum]:
+        """What is set aside of one schema of some devices, the oldest first."""
+        query = select(*_FIELDS).where(
+            _IS_STAGED,
+            STAGED_BACKLOG.c.source_table == source_table,
+            STAGED_BACKLOG.c.schema_hash == schema_hash,
+            STAGED_BACKLOG.c.device_id.in_(list(device_ids)),
+        )
+        rows = self._connection.execute(query.order_by(STAGED_BACKLOG.c.drain_id, *_FIELDS[:3]))
+        return [StagedSum(*row) for row in rows]
+
+    def release(self, released: Iterable[StagedSum], *, drain_id: int) -> None:
+        """Note which drain has materialized what."""
+        rows = [(*found, False, None) for found in released]
+        if not rows:
+            return
+        chosen = copied(self._connection, STAGED_BACKLOG, rows)
+        same = [STAGED_BACKLOG.c[name] == chosen.c[name] for name in _KEY]
+        self._connection.execute(
+            update(STAGED_BACKLOG).values(released_in=drain_id).where(_IS_STAGED, *same)
+        )
+
+
+def _is_free() -> ColumnElement[bool]:
+    """Whether nothing holds a sum: no pause that would.
+
+    What failed waits for a wish to retry; a schema that was not approved, for that.
+    """
+    return or_(*(_is_free_of(reason) for reason in HELD_BY))
+
+
+def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
+    is_held = exists().where(
+        LINEAGE_PAUSE.c.device_id == STAGED_BACKLOG.c.device_id,
+        LINEAGE_PAUSE.c.source_table == STAGED_BACKLOG.c.source_table,
+        LINEAGE_PAUSE.c.reason.in_(HELD_BY[reason]),
+    )
+    free = and_(STAGED_BACKLOG.c.staging_reason == reason, ~is_held)
+    if reason is StagingReason.MATERIALIZATION_FAILED:
+        return and_(free, STAGED_BACKLOG.c.retry)
+    if reason is StagingReason.SCHEMA_REVIEW:
+        return and_(free, is_approved(STAGED_BACKLOG))
+    return free
