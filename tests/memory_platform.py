@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS
+from ilyama_protocol.governance.reviews import ReviewAsked
+from ilyama_protocol.governance.rules import DeviceRules
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import (
@@ -23,6 +25,7 @@ from ilyama_protocol.intake.history import (
     StoredRow,
 )
 from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.topics import parse_topic
 from tests.oracle import Event
@@ -37,6 +40,7 @@ class MemoryPlatform:
         self._states: dict[str, bytes] = {}
         self._current: dict[tuple[str, str, str], CurrentValue] = {}
         self._drains = 0
+        self.reviews: dict[tuple[str, str, str], ReviewAsked] = {}
 
     def drain(self, events: Sequence[Event]) -> None:
         """Take one drain of messages in arrival order."""
@@ -90,7 +94,12 @@ class MemoryPlatform:
     def _engine(self, device_id: str | None, history: History | None) -> IntakeEngine:
         stored = self._states.get(device_id or "")
         state = DeviceState() if stored is None else decode_state(stored)
-        return IntakeEngine(Device(device_id), state, history=history)
+        rulings = SchemaRulings(DeviceRules(pauses=self._pauses(device_id)))
+        return IntakeEngine(Device(device_id), state, history=history, rulings=rulings)
+
+    def _pauses(self, device_id: str | None) -> dict[str, list[str]]:
+        """The tables of a device that wait for a review, which nobody decides here."""
+        return {table: ["schema_review"] for owner, table, _ in self.reviews if owner == device_id}
 
     def _store(self, device_id: str | None, engine: IntakeEngine) -> None:
         encoder = Encoder(self._drains, Origin.LIVE)
@@ -103,6 +112,8 @@ class MemoryPlatform:
             )
         for name, table in encoded.items():
             self.tables[name] += plain_rows(pa.table(table))
+        for (table, schema_hash), review in engine.decisions.schemas.reviews.items():
+            self.reviews.setdefault((device_id or "", table, schema_hash), review)
         if device_id is not None:
             self._states[device_id] = encode_state(engine.state_after(self._drains))
             for key, of_key in engine.current.items():
@@ -123,13 +134,15 @@ class MemoryPlatform:
             if line["device_id"] == device_id
             and line["payload_sha256"] in wanted
             and line["kind"] == "rows"
-            and line["outcome"] in ("accepted", "duplicate")
+            and line["outcome"] in ("accepted", "duplicate", "staged")
+            and line["code"] != "engine_error"
             and line["rows_conflict"] == 0
             and line["drain_id"] > after
         ]
         changes = [
             row
-            for row in self.tables["row_changes"]
+            for row in (*self.tables["row_changes"], *self.tables["staged_rows"])
+            if row["source_pk_hash"] is not None
             if row["device_id"] == device_id and row["drain_id"] > after
         ]
         asked = {(need.source_table, pk_hash) for need in needs for pk_hash in need.pk_hashes}

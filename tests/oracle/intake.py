@@ -7,9 +7,18 @@ from typing import Any
 
 from tests.oracle.canonical import content, pk_hash
 from tests.oracle.datapoints import Datapoints
+from tests.oracle.governance import Governance, Lineage, Schema
 from tests.oracle.instants import utc_day
 from tests.oracle.predicates import legal_table
-from tests.oracle.records import Event, LedgerLine, RawBatch, RejectedBatch, RowChange
+from tests.oracle.records import (
+    Event,
+    LedgerLine,
+    RawBatch,
+    RejectedBatch,
+    Review,
+    RowChange,
+    StagedRow,
+)
 from tests.oracle.rows import RowKey, RowMemory
 from tests.oracle.scanner import SourceObject
 from tests.oracle.topics import Address, parse_topic
@@ -39,7 +48,9 @@ class Oracle:
         self._registry = dict(registry or {})
         self._served_instances = served_instances
         self._not_before: dict[str, int] = {}
-        self._affinities: dict[tuple[str, str, str], dict[str, str]] = {}
+        self._schemas: dict[Lineage, dict[str, Schema]] = {}
+        self._governance = Governance()
+        self._staged: list[StagedRow] = []
         self._memory = RowMemory()
         self._datapoints = Datapoints()
         self._raw: list[RawBatch] = []
@@ -72,6 +83,7 @@ class Oracle:
             "raw_batches": [row._asdict() for row in self._raw],
             "rejected_batches": [row._asdict() for row in self._rejected],
             "row_changes": [row._asdict() for row in self._changes],
+            "staged_rows": [row._asdict() for row in self._staged],
             "key_conflicts": [row._asdict() for row in self._memory.conflicts()],
             "batch_ledger": [row._asdict() for row in self._ledger],
             "metric_datapoint": [row._asdict() for row in self._datapoints.metric],
@@ -79,6 +91,10 @@ class Oracle:
             "quarantined_datapoints": [row._asdict() for row in self._datapoints.quarantined],
             "current_value": [row._asdict() for row in self._datapoints.current()],
         }
+
+    def reviews(self) -> list[Review]:
+        """The schemas that a person has to look at, in the order in which they came up."""
+        return list(self._governance.reviews)
 
     def served_current_values(self) -> list[dict[str, Any]]:
         """The current values without those of lineages with too many instances."""
@@ -135,28 +151,38 @@ class Oracle:
 
     def _taken_line(self, line: LedgerLine, batch: SourceObject) -> LedgerLine:
         line = line._replace(batch_id=batch["batch_id"].lower())
-        affinities = self._affinities_of(line, batch)
+        lineage = (str(line.device_id), batch["source_table"])
+        schemas = self._spelled_out(lineage, batch)
+        waits = self._governance.staging_reason(lineage, batch["schema_hash"], schemas)
         outcomes = Counter(
-            self._take_row(line, batch, index=index, affinities=affinities)
+            self._take_row(line, batch, index=index, waits=waits)
             for index in range(len(batch["rows"]))
         )
+        shown = 0 if waits else outcomes["new"]
+        staged = outcomes["new"] - shown
         return line._replace(
-            outcome="accepted" if outcomes["new"] else "duplicate",
+            outcome="accepted" if shown else "staged" if staged else "duplicate",
+            code=waits if staged else None,
             rows_received=outcomes.total(),
-            rows_new=outcomes["new"],
+            rows_new=shown,
             rows_duplicate=outcomes["duplicate"] + outcomes["conflict"],
             rows_conflict=outcomes["conflict"],
+            rows_staged=staged,
         )
 
-    def _affinities_of(self, line: LedgerLine, batch: SourceObject) -> dict[str, str] | None:
-        """What is known of a schema from the first valid batch that spelled it out."""
-        place = (str(line.device_id), batch["source_table"], batch["schema_hash"])
+    def _spelled_out(self, lineage: Lineage, batch: SourceObject) -> dict[str, Schema]:
+        """The schemas of a lineage, each from the first valid batch that spelled it out."""
+        schemas = self._schemas.setdefault(lineage, {})
         schema = batch.get("schema_columns")
-        if schema is not None and place not in self._affinities:
-            self._affinities[place] = {
-                column["name"]: column["decl_type_affinity"] for column in schema["columns"]
-            }
-        return self._affinities.get(place)
+        if schema is not None:
+            schemas.setdefault(batch["schema_hash"], schema["columns"])
+        return schemas
+
+    def _affinities_of(self, batch: SourceObject, device_id: str) -> dict[str, str] | None:
+        schema = self._schemas[device_id, batch["source_table"]].get(batch["schema_hash"])
+        if schema is None:
+            return None
+        return {column["name"]: column["decl_type_affinity"] for column in schema}
 
     def _take_row(
         self,
@@ -164,7 +190,7 @@ class Oracle:
         batch: SourceObject,
         *,
         index: int,
-        affinities: dict[str, str] | None,
+        waits: str | None,
     ) -> str:
         sent = batch["rows"][index]
         pk, row = sent["pk"], sent.get("row")
@@ -179,7 +205,11 @@ class Oracle:
         if outcome == "new":
             late = self._memory.is_late(key)
             change = _row_change(key, line, batch=batch, index=index, late=late)
+            if waits is not None:
+                self._staged.append(StagedRow(waits, *change))
+                return outcome
             self._changes.append(change)
+            affinities = self._affinities_of(batch, key.device_id)
             self._datapoints.observe(change, pk=pk, row=row, affinities=affinities)
         return outcome
 

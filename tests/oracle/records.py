@@ -54,6 +54,36 @@ class RowChange(NamedTuple):
     day: str
 
 
+class StagedRow(NamedTuple):
+    """A row that is as good as stored, and shown only when its lineage goes on."""
+
+    staging_reason: str
+    device_id: str
+    source_table: str
+    journal_epoch: str
+    source_pk_hash: str
+    commit_seq: int
+    op: str
+    pk: str
+    row: str | None
+    schema_hash: str
+    late: bool
+    synthetic: bool
+    batch_id: str
+    row_index: int
+    received_at: int
+    day: str
+
+
+class Review(NamedTuple):
+    """A schema that a person has to look at."""
+
+    device_id: str
+    source_table: str
+    schema_hash: str
+    schema_class: str
+
+
 class KeyConflict(NamedTuple):
     """Other content that arrived under a known key, and how often."""
 

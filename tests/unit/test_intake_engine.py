@@ -6,11 +6,12 @@ from itertools import pairwise
 import pytest
 
 from tests.memory_platform import MemoryPlatform
-from tests.oracle import Event
-from tests.streams import generate
+from tests.oracle import Event, Oracle
+from tests.streams import generate, generate_changes
 from tests.tables import assert_equals_oracle, expected_tables
 
 SEEDS = range(2)
+GOVERNED_SEEDS = range(100, 104)
 
 
 def _in_drains(events: list[Event], drains: int, seed: int) -> list[list[Event]]:
@@ -29,7 +30,6 @@ def test_every_split_into_drains_equals_the_oracle(seed: int, drains: int) -> No
     for part in _in_drains(events, drains, seed):
         platform.drain(part)
     expected = expected_tables(events)
-    assert platform.tables.pop("staged_rows") == []
     assert_equals_oracle(platform.tables | {"current_value": platform.current_values()}, expected)
 
 
@@ -38,5 +38,27 @@ def test_a_message_per_drain_equals_the_oracle() -> None:
     platform = MemoryPlatform()
     for event in events:
         platform.drain([event])
-    del platform.tables["staged_rows"]
     assert_equals_oracle(platform.tables, expected_tables(events))
+
+
+@pytest.mark.parametrize("drains", [1, 7, 40], ids="{} drains".format)
+@pytest.mark.parametrize("seed", GOVERNED_SEEDS, ids="seed {}".format)
+def test_schemas_that_change_in_the_field_equal_the_oracle(seed: int, drains: int) -> None:
+    events = generate_changes(seed, batches=60)
+    platform, oracle = MemoryPlatform(), Oracle()
+    for part in _in_drains(events, drains, seed):
+        platform.drain(part)
+    for event in events:
+        oracle.feed(event)
+    asked = [(*place, review.schema_class) for place, review in platform.reviews.items()]
+    assert sorted(asked) == sorted(tuple(review) for review in oracle.reviews())
+    assert_equals_oracle(platform.tables, oracle.tables())
+
+
+def test_the_changes_of_schemas_are_of_every_class() -> None:
+    oracle = Oracle()
+    for seed in GOVERNED_SEEDS:
+        for event in generate_changes(seed, batches=60):
+            oracle.feed(event)
+    met = {review.schema_class for review in oracle.reviews()}
+    assert met == {"breaking", "compatible_additive", "ambiguous", "unknown"}

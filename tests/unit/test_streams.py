@@ -33,6 +33,7 @@ ROW_CODES = {
     "invalid_json",
     *MUTATIONS["rows"],
 }
+STAGING_REASONS = {"schema_review", "lineage_paused"}
 
 
 def new_stream() -> Stream:
@@ -83,8 +84,13 @@ def test_all_faults_together_play_every_outcome_code_and_table() -> None:
         stream.publish(fault(stream))
     tables = fed([Event(sent.topic, sent.payload, START_US) for sent in stream.sent])
     lines = [line for line in tables["batch_ledger"] if line["kind"] == "rows"]
-    assert {line["code"] for line in lines} == {*ROW_CODES, None}
-    assert {line["outcome"] for line in lines} == {"accepted", "duplicate", "rejected"}
+    assert {line["code"] for line in lines} == {*ROW_CODES, *STAGING_REASONS, None}
+    assert {line["outcome"] for line in lines} == {
+        "accepted",
+        "duplicate",
+        "rejected",
+        "staged",
+    }
     assert {line["kind"] for line in tables["batch_ledger"]} == {*VALID, "device", None}
     assert all(tables.values())
 

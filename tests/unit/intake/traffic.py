@@ -9,6 +9,7 @@ from ilyama_protocol.intake.datapoints import Points
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
 from ilyama_protocol.intake.outcomes import LedgerLine, Message
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState, LineageState
 
 DEVICE_ID = "acme/dev-1"
@@ -80,8 +81,15 @@ def engine(
     *,
     history: History | None = None,
     inspect: Callable[[Message], None] | None = None,
+    rulings: SchemaRulings | None = None,
 ) -> IntakeEngine:
-    return IntakeEngine(Device(DEVICE_ID), state or DeviceState(), history=history, inspect=inspect)
+    return IntakeEngine(
+        Device(DEVICE_ID),
+        state or DeviceState(),
+        history=history,
+        inspect=inspect,
+        rulings=rulings,
+    )
 
 
 def decided(payloads: Iterable[bytes], engine: IntakeEngine) -> IntakeEngine:
