@@ -52,6 +52,8 @@ _RECORDS = {
     "event": "What happened that somebody may want to know of: failed runs and checks, so far.",
     "ledger_total": "The ledger summed by drain, device, table, kind and outcome.",
     "lineage": "Lineages that are not served from Postgres.",
+    "lineage_pause": "Why lineages are paused; one without a line is active.",
+    "staged_backlog": "What each drain has set aside, and the drain that has released it since.",
     "past_drains": "What drains took that are forgotten, by day and origin.",
     "segment": "Landed files, and the drain that took each.",
     "table_schema": "The columns behind each schema hash that a device has sent.",

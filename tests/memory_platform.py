@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ilyama_assets.drains.encoding import Encoder
-from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS
+from ilyama_assets.drains.rebuilding import decided_rows
+from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS, STAGED_ROWS
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import (
@@ -22,11 +24,15 @@ from ilyama_protocol.intake.history import (
     RowKey,
     StoredRow,
 )
+from ilyama_protocol.intake.lineage_rulings import HELD_BY, LineageRulings, StagingReason
 from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.topics import parse_topic
 from tests.oracle import Event
 from tests.tables import Row, plain_rows
+
+Lineage = tuple[str, str]
+_ARRIVAL = ("received_at", "row_index")
 
 
 class MemoryPlatform:
@@ -37,6 +43,47 @@ class MemoryPlatform:
         self._states: dict[str, bytes] = {}
         self._current: dict[tuple[str, str, str], CurrentValue] = {}
         self._drains = 0
+        self.pauses: dict[str, dict[str, set[str]]] = {}
+        self._staged: list[pa.Table] = []
+
+    def pause(self, lineage: Lineage, reason: str = "operator") -> None:
+        """Pause a lineage for a reason."""
+        self.pauses.setdefault(lineage[0], {}).setdefault(lineage[1], set()).add(reason)
+
+    def resume(self, lineage: Lineage, reason: str = "operator") -> None:
+        """Take a reason away."""
+        self.pauses.get(lineage[0], {}).get(lineage[1], set()).discard(reason)
+
+    def release(self, *, retried: frozenset[Lineage] = frozenset()) -> None:
+        """Release what was staged and is held by nothing any more, in one drain."""
+        self._drains += 1
+        staged, self._staged = self._staged, []
+        by_device: dict[str, list[pa.Table]] = {}
+        for rows in staged:
+            is_free = pa.array(
+                [self._is_free(row, retried) for row in rows.to_pylist()], pa.bool_()
+            )
+            self._staged.append(rows.filter(pc.invert(is_free)))
+            for device_id in pc.unique(rows["device_id"]).to_pylist():
+                of_device = pc.and_(is_free, pc.equal(rows["device_id"], device_id))
+                by_device.setdefault(device_id, []).append(rows.filter(of_device))
+        for device_id, parts in by_device.items():
+            found = pa.concat_tables(parts).sort_by([(name, "ascending") for name in _ARRIVAL])
+            if found.num_rows:
+                self._release(device_id, found)
+
+    def _is_free(self, row: Row, retried: frozenset[Lineage]) -> bool:
+        lineage, reason = (row["device_id"], row["source_table"]), row["staging_reason"]
+        if reason == StagingReason.MATERIALIZATION_FAILED and lineage not in retried:
+            return False
+        paused = self.pauses.get(lineage[0], {}).get(lineage[1], set())
+        return not paused & HELD_BY[StagingReason(reason)]
+
+    def _release(self, device_id: str, rows: pa.Table) -> None:
+        engine = self._engine(device_id, None, Origin.STAGED)
+        for decided in decided_rows(device_id, rows):
+            engine.release(decided)
+        self._store(device_id, engine)
 
     def drain(self, events: Sequence[Event]) -> None:
         """Take one drain of messages in arrival order."""
@@ -87,13 +134,18 @@ class MemoryPlatform:
                 engine.decide(message)
         self._store(device_id, engine)
 
-    def _engine(self, device_id: str | None, history: History | None) -> IntakeEngine:
+    def _engine(
+        self, device_id: str | None, history: History | None, origin: Origin = Origin.LIVE
+    ) -> IntakeEngine:
         stored = self._states.get(device_id or "")
         state = DeviceState() if stored is None else decode_state(stored)
-        return IntakeEngine(Device(device_id), state, history=history)
+        rulings = LineageRulings(self.pauses.get(device_id or ""))
+        return IntakeEngine(
+            Device(device_id), state, history=history, origin=origin, rulings=rulings
+        )
 
     def _store(self, device_id: str | None, engine: IntakeEngine) -> None:
-        encoder = Encoder(self._drains, Origin.LIVE)
+        encoder = Encoder(self._drains, engine.decisions.origin)
         encoded = encoder.encode(engine.decisions.release())
         if engine.decisions.conflicts:
             encoded[KEY_CONFLICTS.name] = encoder.conflicts(
@@ -101,13 +153,19 @@ class MemoryPlatform:
                 device_id=device_id,
                 since=engine.decisions.conflicts_since,
             )
+        if (staged := encoded.get(STAGED_ROWS.name)) is not None:
+            self._staged.append(staged.cast(STAGED_ROWS.schema))
+        for table_name, reason, _ in engine.decisions.pauses:
+            self.pause((device_id or "", table_name), reason)
         for name, table in encoded.items():
             self.tables[name] += plain_rows(pa.table(table))
         if device_id is not None:
             self._states[device_id] = encode_state(engine.state_after(self._drains))
             for key, of_key in engine.current.items():
                 for instance, value in of_key.items():
-                    self._current[device_id, key, instance] = value
+                    place = device_id, key, instance
+                    if place not in self._current or self._current[place].ts < value.ts:
+                        self._current[place] = value
 
     def _look_up(self, device_id: str | None, needs: Sequence[BatchNeed]) -> History:
         wanted = {need.payload_sha256 for need in needs}
@@ -123,13 +181,13 @@ class MemoryPlatform:
             if line["device_id"] == device_id
             and line["payload_sha256"] in wanted
             and line["kind"] == "rows"
-            and line["outcome"] in ("accepted", "duplicate")
+            and (line["outcome"] in ("accepted", "duplicate") or line["code"] in HELD_BY)
             and line["rows_conflict"] == 0
             and line["drain_id"] > after
         ]
         changes = [
             row
-            for row in self.tables["row_changes"]
+            for row in (*self.tables["row_changes"], *self.tables["staged_rows"])
             if row["device_id"] == device_id and row["drain_id"] > after
         ]
         asked = {(need.source_table, pk_hash) for need in needs for pk_hash in need.pk_hashes}

@@ -27,6 +27,9 @@ def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: 
     )
     tx.backlog.add(seal.staged)
     tx.backlog.release(seal.released, drain_id=drain.drain_id)
+    for paused in seal.pauses:
+        lineage = (paused.device_id, paused.source_table)
+        tx.pauses.add([lineage], paused.reason, note=paused.note)
     for totals in seal.ledger:
         tx.ledger.add(_ledger_totals(drain, totals))
     _advance_current_values(tx, drain, seal, served_instances=served_instances)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from ilyama_protocol.intake.history import BatchNeed, KnownPayload, NewestChange, StoredRow
+from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.staged_backlog import StagedSum
@@ -74,6 +75,15 @@ class DeviceNeeds(msgspec.Struct):
     needs: list[BatchNeed]
 
 
+class LineagePaused(msgspec.Struct, frozen=True):
+    """A lineage that the drain pauses, with a word for the operator."""
+
+    device_id: str
+    source_table: str
+    reason: PauseReason
+    note: str | None = None
+
+
 class Findings(msgspec.Struct):
     """What the integrity checks found in what one task wrote."""
 
@@ -104,6 +114,7 @@ class Products(msgspec.Struct):
     keys: dict[str, str] = {}
     findings: Findings = msgspec.field(default_factory=Findings)
     staged: list[StagedSum] = []
+    pauses: list[LineagePaused] = []
     failure: TaskFailed | None = None
 
 

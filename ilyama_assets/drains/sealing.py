@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import zstandard
 
-from ilyama_assets.drains.orders import DeviceDone, Findings, Products
+from ilyama_assets.drains.orders import DeviceDone, Findings, LineagePaused, Products
 from ilyama_assets.drains.planning import Plan
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.devices import RegisteredDevice
@@ -29,6 +29,8 @@ class Seal(msgspec.Struct):
     """What the drain sets aside."""
     released: list[StagedSum] = []
     """What it materializes that others have set aside."""
+    pauses: list[LineagePaused] = []
+    """Lineages that it pauses."""
 
 
 class IntegrityReport(msgspec.Struct):
@@ -72,6 +74,7 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         findings=_joined(p.findings for p in products),
         staged=[found for p in products for found in p.staged],
         released=list(plan.released),
+        pauses=[paused for p in products for paused in p.pauses],
     )
 
 

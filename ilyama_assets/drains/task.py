@@ -22,6 +22,7 @@ from ilyama_assets.drains.orders import (
     DeviceDone,
     DeviceNeeds,
     DeviceOrder,
+    LineagePaused,
     Products,
     TaskFailed,
     WorkOrder,
@@ -185,6 +186,7 @@ class _Task:
         self._products.staged += _backlog(order.device_id or "", decisions, self._order.drain_id)
         if order.device_id is None:
             return
+        self._products.pauses += [LineagePaused(order.device_id, *p) for p in decisions.pauses]
         after = engine.state_after(self._order.drain_id)
         self._products.done.append(DeviceDone(order.device_id, encode_state(after).decode()))
         self._keep_current(order.device_id, engine)

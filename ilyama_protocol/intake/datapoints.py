@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -63,6 +63,11 @@ def datapoints_of(
     return points
 
 
+def fits_kind(values: Iterable[Any], *, metric: bool) -> list[bool]:
+    """Whether each value is of the kind of its column; null fits every one."""
+    return [v is None or (type(v) in _NUMBERS) == metric for v in values]
+
+
 def _existence(batch: RowBatch, rows: Sequence[int]) -> list[Points]:
     if batch.op.count("update") == len(batch.op):
         return []
@@ -78,7 +83,7 @@ def _by_affinity(key: str, at: Sequence[int], values: list[Any], affinity: str) 
     types = set(map(type, values))
     if types <= (_NULLABLE_NUMBERS if metric else _NULLABLE_TEXT):
         return [Points(kind, key, at, _typed(kind, values, types))]
-    fits = [v is None or (type(v) in _NUMBERS) == metric for v in values]
+    fits = fits_kind(values, metric=metric)
     good = _pick(kind, key, at, values, fits)
     bad = [(i, v) for i, v, ok in zip(at, values, fits, strict=True) if not ok]
     if bad:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ilyama_protocol.intake.datapoints import DatapointKind, Points
 from ilyama_protocol.intake.dedup import Conflict
 from ilyama_protocol.intake.history import BatchNeed, History
-from ilyama_protocol.intake.lineage_rulings import LineageRulings, StagingReason
+from ilyama_protocol.intake.lineage_rulings import LineageRulings, PauseReason, StagingReason
 from ilyama_protocol.intake.outcomes import (
     Arrival,
     LedgerLine,
@@ -32,6 +32,14 @@ class BacklogPlace(NamedTuple):
 
     source_table: str
     reason: StagingReason
+
+
+class PauseAsked(NamedTuple):
+    """A table of a device that is paused from now on, with a word for the operator."""
+
+    source_table: str
+    reason: PauseReason
+    note: str | None
 
 
 class Decisions:
@@ -60,6 +68,7 @@ class Decisions:
         self.conflicts_since: dict[Conflict, int] = {}
         self.keys: dict[str, DatapointKind] = {}
         self.needs: list[BatchNeed] = []
+        self.pauses: list[PauseAsked] = []
         self.staged_rows: Counter[BacklogPlace] = Counter()
         self.staged_bytes: Counter[BacklogPlace] = Counter()
 
@@ -90,6 +99,11 @@ class Decisions:
             rows_received=rejection.row_count,
             rows_rejected=rejection.row_count,
         )
+
+    def pause(self, source_table: str, reason: PauseReason, note: str | None = None) -> None:
+        """Pause a lineage from its next batch on."""
+        self.rulings.pause(source_table, reason)
+        self.pauses.append(PauseAsked(source_table, reason, note))
 
     def stage_message(self, staged: StagedMessage, *, rows: int) -> None:
         """Set a whole message aside, undecided."""

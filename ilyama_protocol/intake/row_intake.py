@@ -17,7 +17,8 @@ from ilyama_protocol.intake.history import (
     stored_after,
 )
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys, RowHashes
-from ilyama_protocol.intake.lineage_rulings import StagingReason
+from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
+from ilyama_protocol.intake.materialization import Misfits, failures_in_a_row
 from ilyama_protocol.intake.newest_points import NewestPoints
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
@@ -49,6 +50,7 @@ class RowIntake:
         self._payloads: dict[str, KnownPayload] = dict(decisions.history.payloads)
         self._keys = KnownKeys(device_id or "")
         self._newest = NewestPoints(self._keys)
+        self._misfits_of: dict[tuple[str, str], Misfits] = {}
 
     @property
     def current(self) -> CurrentValues:
@@ -91,7 +93,7 @@ class RowIntake:
         lineage = self._decisions.state.lineage(batch.source_table)
         schema = lineage.schema_at(batch.schema_hash, received_at)
         told = self._told(decided, self._keys.numbers(batch.pk_text))
-        self._settle(_Sorted(_with_points(told, batch, schema), [], schema))
+        self._settle(self._materialized(told, batch, schema))
 
     def keep_staged(self, decided: DecidedRows, error: str) -> None:
         """Set rows aside again that could not be released."""
@@ -107,11 +109,39 @@ class RowIntake:
         reason = self._decisions.rulings.staging_reason(batch)
         if reason is None:
             schema = self._schema_in_force(arrival, batch)
-            return _Sorted(_with_points(told, batch, schema), [], schema)
+            return self._materialized(told, batch, schema)
         is_reviewed = reason is StagingReason.SCHEMA_REVIEW
         schema = None if is_reviewed else self._schema_in_force(arrival, batch)
         staged = [StagedRows(told, reason)] if decision.new else []
         return _Sorted(_none_of(told), staged, schema)
+
+    def _materialized(
+        self, told: AcceptedRows, batch: RowBatch, schema: BoundSchema | None
+    ) -> _Sorted:
+        """Rows with their datapoints; those that cannot be are set aside."""
+        if schema is None:
+            points = datapoints_of(batch, told.rows, None)
+            return _Sorted(msgspec.structs.replace(told, points=points), [], None)
+        affinities = affinities_of(schema)
+        points = datapoints_of(batch, told.rows, affinities)
+        misfits = self._misfits(batch, schema).among(told.rows, points, told.key_numbers)
+        if not misfits:
+            return _Sorted(msgspec.structs.replace(told, points=points), [], schema)
+        fit = [row for row in told.rows if row not in misfits]
+        points = datapoints_of(batch, fit, affinities)
+        aside = msgspec.structs.replace(told, rows=[row for row in told.rows if row in misfits])
+        return _Sorted(
+            msgspec.structs.replace(told, rows=fit, points=points),
+            [StagedRows(aside, StagingReason.MATERIALIZATION_FAILED)],
+            schema,
+        )
+
+    def _misfits(self, batch: RowBatch, schema: BoundSchema) -> Misfits:
+        place = batch.source_table, batch.schema_hash
+        found = self._misfits_of.get(place)
+        if found is None:
+            found = self._misfits_of[place] = Misfits(batch.source_table, schema, self._keys)
+        return found
 
     def _told(self, decided: DecidedRows, numbers: KeyNumbers) -> AcceptedRows:
         return AcceptedRows(
@@ -163,6 +193,7 @@ class RowIntake:
             self._payloads[arrival.payload_sha256] = KnownPayload(
                 arrival.payload_sha256, batch.source_table, batch.batch_id, len(batch.op)
             )
+        self._count_failures(found)
         self._settle(
             found,
             rows_duplicate=decision.duplicates + decision.below_floor,
@@ -193,17 +224,34 @@ class RowIntake:
             **known,
         )
 
+    def _count_failures(self, found: _Sorted) -> None:
+        """Open the circuit when too many rows in a row could not be materialized.
+
+        A release counts none: how it is cut must not make a difference.
+        """
+        table = found.accepted.batch.source_table
+        lineage = self._decisions.state.lineage(table)
+        misfits = {
+            row
+            for part in found.staged
+            if part.reason is StagingReason.MATERIALIZATION_FAILED
+            for row in part.rows.rows
+        }
+        if not misfits:
+            lineage.failures = 0 if found.accepted.rows else lineage.failures
+            return
+        rows = sorted({*found.accepted.rows, *misfits})
+        lineage.failures, opened = failures_in_a_row(lineage.failures, rows, misfits)
+        if opened:
+            note = "values do not fit columns of the primary key or NOT NULL columns"
+            self._decisions.pause(table, PauseReason.CIRCUIT_OPEN, note)
+
     def _memory(self, source_table: str) -> LineageMemory:
         memory = self._memories.get(source_table)
         if memory is None:
             memory = LineageMemory(source_table, self._decisions.history)
             self._memories[source_table] = memory
         return memory
-
-
-def _with_points(told: AcceptedRows, batch: RowBatch, schema: BoundSchema | None) -> AcceptedRows:
-    affinities = None if schema is None else affinities_of(schema)
-    return msgspec.structs.replace(told, points=datapoints_of(batch, told.rows, affinities))
 
 
 def _none_of(told: AcceptedRows) -> AcceptedRows:

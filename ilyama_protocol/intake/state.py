@@ -46,6 +46,8 @@ class LineageState(msgspec.Struct, omit_defaults=True):
     floors: dict[str, int] = {}
     schemas: dict[str, BoundSchema] = {}
     marks: dict[str, list[Mark]] = {}
+    failures: int = 0
+    """How many rows in a row, the last ones, could not be materialized."""
 
     def schema_at(self, schema_hash: str, received_at: int) -> BoundSchema | None:
         """The columns behind a hash as they were bound at a moment; None while they were not."""

@@ -35,6 +35,7 @@ class KeptLineage(msgspec.Struct, omit_defaults=True):
     floors: dict[str, int] = {}
     schemas: dict[str, int] = {}
     marks: dict[str, list[Mark]] = {}
+    failures: int = 0
 
 
 class KeptState(msgspec.Struct, omit_defaults=True):
@@ -114,6 +115,7 @@ def _kept(state: DeviceState) -> str:
             lineage.floors,
             {schema_hash: bound.holds_from for schema_hash, bound in lineage.schemas.items()},
             lineage.marks,
+            lineage.failures,
         )
         for table, lineage in state.lineages.items()
     }
@@ -131,6 +133,7 @@ def _whole(kept: KeptState, columns: Mapping[str, Columns]) -> DeviceState:
                 for schema_hash, holds_from in lineage.schemas.items()
             },
             lineage.marks,
+            lineage.failures,
         )
         for table, lineage in kept.lineages.items()
     }

@@ -3,6 +3,8 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from tests.oracle.canonical import content, pk_hash
@@ -12,6 +14,7 @@ from tests.oracle.predicates import legal_table
 from tests.oracle.records import Event, LedgerLine, RawBatch, RejectedBatch, RowChange
 from tests.oracle.rows import RowKey, RowMemory
 from tests.oracle.scanner import SourceObject
+from tests.oracle.staging import HOLDING, Aside, Columns, Lineage, Staging, misfits
 from tests.oracle.topics import Address, parse_topic
 from tests.oracle.validation import Verdict, judge
 
@@ -39,7 +42,8 @@ class Oracle:
         self._registry = dict(registry or {})
         self._served_instances = served_instances
         self._not_before: dict[str, int] = {}
-        self._affinities: dict[tuple[str, str, str], dict[str, str]] = {}
+        self._columns: dict[tuple[str, str, str], Columns] = {}
+        self.staging = Staging()
         self._memory = RowMemory()
         self._datapoints = Datapoints()
         self._raw: list[RawBatch] = []
@@ -72,6 +76,7 @@ class Oracle:
             "raw_batches": [row._asdict() for row in self._raw],
             "rejected_batches": [row._asdict() for row in self._rejected],
             "row_changes": [row._asdict() for row in self._changes],
+            "staged_rows": [row._asdict() for row in self.staging.rows],
             "key_conflicts": [row._asdict() for row in self._memory.conflicts()],
             "batch_ledger": [row._asdict() for row in self._ledger],
             "metric_datapoint": [row._asdict() for row in self._datapoints.metric],
@@ -133,30 +138,34 @@ class Oracle:
             rows_rejected=count,
         )
 
+    def release(self, *, retried: frozenset[Lineage] = frozenset()) -> None:
+        """Show what was set aside and is held by nothing any more."""
+        for line, asides in groupby(self.staging.freed(retried=retried), key=attrgetter("line")):
+            outcomes = Counter(self._shown(aside) for aside in asides)
+            self._ledger.append(_released_line(line, outcomes))
+
     def _taken_line(self, line: LedgerLine, batch: SourceObject) -> LedgerLine:
         line = line._replace(batch_id=batch["batch_id"].lower())
-        affinities = self._affinities_of(line, batch)
+        columns = self._columns_of(line, batch)
+        is_paused = self.staging.is_paused((str(line.device_id), batch["source_table"]))
         outcomes = Counter(
-            self._take_row(line, batch, index=index, affinities=affinities)
+            self._take_row(line, batch, index=index, columns=columns, is_paused=is_paused)
             for index in range(len(batch["rows"]))
         )
         return line._replace(
-            outcome="accepted" if outcomes["new"] else "duplicate",
+            **_outcome(outcomes),
             rows_received=outcomes.total(),
-            rows_new=outcomes["new"],
             rows_duplicate=outcomes["duplicate"] + outcomes["conflict"],
             rows_conflict=outcomes["conflict"],
         )
 
-    def _affinities_of(self, line: LedgerLine, batch: SourceObject) -> dict[str, str] | None:
+    def _columns_of(self, line: LedgerLine, batch: SourceObject) -> Columns | None:
         """What is known of a schema from the first valid batch that spelled it out."""
         place = (str(line.device_id), batch["source_table"], batch["schema_hash"])
         schema = batch.get("schema_columns")
-        if schema is not None and place not in self._affinities:
-            self._affinities[place] = {
-                column["name"]: column["decl_type_affinity"] for column in schema["columns"]
-            }
-        return self._affinities.get(place)
+        if schema is not None and place not in self._columns:
+            self._columns[place] = {column["name"]: column for column in schema["columns"]}
+        return self._columns.get(place)
 
     def _take_row(
         self,
@@ -164,7 +173,8 @@ class Oracle:
         batch: SourceObject,
         *,
         index: int,
-        affinities: dict[str, str] | None,
+        columns: Columns | None,
+        is_paused: bool,
     ) -> str:
         sent = batch["rows"][index]
         pk, row = sent["pk"], sent.get("row")
@@ -176,12 +186,46 @@ class Oracle:
             commit_seq=sent["commit_seq"],
         )
         outcome = self._memory.outcome(key, content(sent["op"], row))
-        if outcome == "new":
-            late = self._memory.is_late(key)
-            change = _row_change(key, line, batch=batch, index=index, late=late)
-            self._changes.append(change)
-            self._datapoints.observe(change, pk=pk, row=row, affinities=affinities)
+        if outcome != "new":
+            return outcome
+        late = self._memory.is_late(key)
+        change = _row_change(key, line, batch=batch, index=index, late=late)
+        aside = Aside("lineage_paused", line, change, pk, row, columns)
+        if is_paused:
+            self.staging.set_aside(aside)
+            return aside.reason
+        outcome = self._shown(aside)
+        self.staging.count(aside, failed=outcome != "new")
         return outcome
+
+    def _shown(self, aside: Aside) -> str:
+        """Show a decided row, or set it aside when that cannot be."""
+        if misfits(aside.pk, aside.row, aside.columns):
+            self.staging.set_aside(aside._replace(reason="materialization_failed"))
+            return "materialization_failed"
+        self._changes.append(aside.change)
+        affinities = aside.columns and {
+            name: column["decl_type_affinity"] for name, column in aside.columns.items()
+        }
+        self._datapoints.observe(aside.change, pk=aside.pk, row=aside.row, affinities=affinities)
+        return "new"
+
+
+def _outcome(outcomes: Counter[str]) -> dict[str, Any]:
+    """What became of a batch, from what became of its rows."""
+    reasons = [reason for reason in HOLDING if outcomes[reason]]
+    staged = sum(outcomes[reason] for reason in reasons)
+    told: dict[str, Any] = {"rows_new": outcomes["new"], "rows_staged": staged}
+    if outcomes["new"]:
+        return told | {"outcome": "accepted"}
+    if not reasons:
+        return told | {"outcome": "duplicate"}
+    return told | {"outcome": "staged", "code": reasons[0]}
+
+
+def _released_line(line: LedgerLine, outcomes: Counter[str]) -> LedgerLine:
+    told = line._replace(**_outcome(outcomes), rows_received=outcomes.total(), origin="staged")
+    return told._replace(rows_duplicate=0, rows_conflict=0)
 
 
 def _row_change(

@@ -54,6 +54,29 @@ class RowChange(NamedTuple):
     day: str
 
 
+class StagedRow(NamedTuple):
+    """A row change that was decided and then set aside."""
+
+    device_id: str
+    source_table: str
+    journal_epoch: str
+    source_pk_hash: str
+    commit_seq: int
+    op: str
+    pk: str
+    row: str | None
+    schema_hash: str
+    late: bool
+    synthetic: bool
+    batch_id: str
+    row_index: int
+    received_at: int
+    day: str
+    staging_reason: str
+    topic: str
+    kind: str
+
+
 class KeyConflict(NamedTuple):
     """Other content that arrived under a known key, and how often."""
 
@@ -85,6 +108,7 @@ class LedgerLine(NamedTuple):
     rows_below_floor: int = 0
     rows_rejected: int = 0
     rows_staged: int = 0
+    origin: str = "live"
 
 
 class Datapoint(NamedTuple):
