@@ -54,9 +54,9 @@ def _later(events: Sequence[Event]) -> Preparation:
         messages = _messages(events)
 
         def both_passes() -> None:
-            asking = _decided(_engine(events, before.state.copy()), messages)
-            assert len(asking.needs) == len(events)
-            _decided(_engine(events, before.state.copy(), told), messages)
+            asking = _decided(_engine(events, before.decisions.state.copy()), messages)
+            assert len(asking.decisions.needs) == len(events)
+            _decided(_engine(events, before.decisions.state.copy(), told), messages)
 
         return both_passes
 
@@ -91,12 +91,15 @@ def _known(engine: IntakeEngine) -> list[KnownPayload]:
             line.batch_id or "",
             line.rows_received,
         )
-        for line in engine.outcomes.ledger
+        for line in engine.decisions.outcomes.ledger
     ]
 
 
 def _assert_right(events: Sequence[Event]) -> None:
     engine = _decided(_decided(_engine(events), _messages(events)), _messages(events))
     lines = told_by_oracle([*events, *events]).tables()["batch_ledger"]
-    found = [(line.outcome, line.rows_new, line.rows_duplicate) for line in engine.outcomes.ledger]
+    found = [
+        (line.outcome, line.rows_new, line.rows_duplicate)
+        for line in engine.decisions.outcomes.ledger
+    ]
     assert found == [(line["outcome"], line["rows_new"], line["rows_duplicate"]) for line in lines]

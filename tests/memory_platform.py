@@ -81,8 +81,8 @@ class MemoryPlatform:
         engine = self._engine(device_id, None)
         for message in messages:
             engine.decide(message)
-        if engine.needs:
-            engine = self._engine(device_id, self._look_up(device_id, engine.needs))
+        if engine.decisions.needs:
+            engine = self._engine(device_id, self._look_up(device_id, engine.decisions.needs))
             for message in messages:
                 engine.decide(message)
         self._store(device_id, engine)
@@ -94,10 +94,12 @@ class MemoryPlatform:
 
     def _store(self, device_id: str | None, engine: IntakeEngine) -> None:
         encoder = Encoder(self._drains, Origin.LIVE)
-        encoded = encoder.encode(engine.release())
-        if engine.conflicts:
+        encoded = encoder.encode(engine.decisions.release())
+        if engine.decisions.conflicts:
             encoded[KEY_CONFLICTS.name] = encoder.conflicts(
-                engine.conflicts, device_id=device_id, since=engine.conflicts_since
+                engine.decisions.conflicts,
+                device_id=device_id,
+                since=engine.decisions.conflicts_since,
             )
         for name, table in encoded.items():
             self.tables[name] += plain_rows(pa.table(table))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from ilyama_protocol.intake.history import BatchNeed, KnownPayload, NewestChange, StoredRow
+from ilyama_protocol.intake.outcomes import Origin
 from ilyama_resources.data_files import DataFile
 
 
@@ -48,6 +49,7 @@ class WorkOrder(msgspec.Struct):
     batch_max_rows: int
     served_instances: int
     devices: list[DeviceOrder]
+    origin: Origin = Origin.LIVE
     poison: str | None = None
 
 

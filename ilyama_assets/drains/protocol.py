@@ -205,6 +205,7 @@ class Intake:
             batch_max_rows=self.settings.batch_max_rows,
             served_instances=self.settings.served_instances,
             devices=[],
+            origin=Origin(drain.origin),
             poison=poison(),
         )
         tasks = self.settings.cores

@@ -33,7 +33,7 @@ from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, TABLES
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
-from ilyama_protocol.intake.outcomes import CurrentValue, CurrentValues, Message, Origin, Outcomes
+from ilyama_protocol.intake.outcomes import CurrentValue, CurrentValues, Message, Outcomes
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
@@ -88,7 +88,7 @@ class _Decided:
 class _Task:
     def __init__(self, order: WorkOrder) -> None:
         self._order = order
-        self._encoder = Encoder(order.drain_id, Origin.LIVE)
+        self._encoder = Encoder(order.drain_id, order.origin)
         self._limits = Limits(order.payload_max_bytes, order.batch_max_rows)
         self._decided = _Decided()
         self._products = Products()
@@ -123,21 +123,22 @@ class _Task:
             state,
             history=_history(order),
             limits=self._limits,
+            origin=self._order.origin,
             inspect=self._inspect,
         )
-        decided = _Decided()
+        decisions, decided = engine.decisions, _Decided()
         for message in messages:
             if order.stage_with is None:
                 engine.decide(message)
             else:
                 engine.stage(message, order.stage_with)
-            if engine.needs:
+            if decisions.needs:
                 decided.tables.clear()
-                engine.release()
-            elif engine.outcomes.size > PORTION:
-                decided.add(self._encoder.encode(engine.release()))
-        if engine.needs:
-            self._products.needs.append(DeviceNeeds(order.device_id, engine.needs))
+                decisions.release()
+            elif decisions.outcomes.size > PORTION:
+                decided.add(self._encoder.encode(decisions.release()))
+        if decisions.needs:
+            self._products.needs.append(DeviceNeeds(order.device_id, decisions.needs))
         else:
             self._keep(order, engine, decided)
 
@@ -154,14 +155,17 @@ class _Task:
         swallow(message.payload, poison=self._order.poison)
 
     def _keep(self, order: DeviceOrder, engine: IntakeEngine, decided: _Decided) -> None:
-        if engine.conflicts:
+        decisions = engine.decisions
+        if decisions.conflicts:
             conflicts = self._encoder.conflicts(
-                engine.conflicts, device_id=order.device_id, since=engine.conflicts_since
+                decisions.conflicts,
+                device_id=order.device_id,
+                since=decisions.conflicts_since,
             )
             decided.add({KEY_CONFLICTS.name: conflicts})
         for name, parts in decided.tables.items():
             self._decided.tables.setdefault(name, []).extend(parts)
-        released = engine.release()
+        released = decisions.release()
         self._outcomes.extend(released)
         self._waiting += released.size
         if self._waiting > PORTION:
@@ -173,7 +177,7 @@ class _Task:
         self._keep_current(order.device_id, engine)
 
     def _keep_current(self, device_id: str, engine: IntakeEngine) -> None:
-        self._products.keys.update((key, kind.value) for key, kind in engine.keys.items())
+        self._products.keys.update((key, kind.value) for key, kind in engine.decisions.keys.items())
         instances: dict[str, set[str]] = {}
         current = engine.current
         for of_key in current.values():

@@ -31,6 +31,8 @@ class Origin(StrEnum):
 
     LIVE = "live"
     DAY = "day"
+    REJECTION = "rejection"
+    STAGED = "staged"
 
 
 class Message(msgspec.Struct, frozen=True):

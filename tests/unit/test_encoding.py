@@ -31,7 +31,7 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 
 
 def _encoded(engine: IntakeEngine) -> dict[str, pa.Table]:
-    return Encoder(DRAIN, Origin.LIVE).encode(engine.outcomes)
+    return Encoder(DRAIN, Origin.LIVE).encode(engine.decisions.outcomes)
 
 
 def _rows(engine: IntakeEngine, table: str) -> list[Row]:
@@ -161,7 +161,7 @@ def test_a_conflict_names_its_key_and_counts_its_arrivals() -> None:
     met = taken(batch(change(1)), other, other)
 
     table = Encoder(DRAIN, Origin.LIVE).conflicts(
-        met.conflicts, device_id=DEVICE_ID, since=met.conflicts_since
+        met.decisions.conflicts, device_id=DEVICE_ID, since=met.decisions.conflicts_since
     )
 
     (row,) = plain_rows(table)

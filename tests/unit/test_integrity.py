@@ -24,7 +24,7 @@ Tables = dict[str, list[pa.Table]]
 
 
 def _tables(*payloads: bytes) -> Tables:
-    encoded = Encoder(1, Origin.LIVE).encode(taken(*payloads).outcomes)
+    encoded = Encoder(1, Origin.LIVE).encode(taken(*payloads).decisions.outcomes)
     return {name: [table] for name, table in encoded.items()}
 
 

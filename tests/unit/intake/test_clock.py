@@ -42,18 +42,18 @@ def test_rejected_and_kept_messages_move_the_clock_too() -> None:
     clock.stage(message(BROKEN), "told to")
     clock.decide(message(BROKEN))
 
-    outcomes = [line.outcome for line in clock.outcomes.ledger]
+    outcomes = [line.outcome for line in clock.decisions.outcomes.ledger]
     assert outcomes == ["rejected", "kept", "staged", "rejected"]
-    assert [a.received_at - NOW for a in clock.outcomes.arrivals] == [0, 1, 2, 3]
+    assert [a.received_at - NOW for a in clock.decisions.outcomes.arrivals] == [0, 1, 2, 3]
 
 
 def test_the_clock_goes_on_in_the_next_drain() -> None:
     first = engine()
     first.decide(message(BROKEN))
-    second = engine(first.state.copy())
+    second = engine(first.decisions.state.copy())
     second.decide(message(BROKEN))
 
-    assert second.outcomes.arrivals[0].received_at == NOW + 1
+    assert second.decisions.outcomes.arrivals[0].received_at == NOW + 1
 
 
 def test_senders_that_are_no_devices_share_no_clock() -> None:
@@ -61,8 +61,8 @@ def test_senders_that_are_no_devices_share_no_clock() -> None:
     unknown.decide(message(BROKEN))
     unknown.decide(message(BROKEN, at=NOW - 5))
 
-    assert [a.received_at for a in unknown.outcomes.arrivals] == [NOW, NOW - 5]
-    assert unknown.state == DeviceState()
+    assert [a.received_at for a in unknown.decisions.outcomes.arrivals] == [NOW, NOW - 5]
+    assert unknown.decisions.state == DeviceState()
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 50)), min_size=2, max_size=5))
@@ -73,8 +73,8 @@ def test_no_two_changes_of_a_device_meet_at_one_moment(batches: list[tuple[int, 
     for rows, later in batches:
         changes = [SMALLEST_ROW | {"commit_seq": seq + i} for i in range(rows)]
         clock.decide(message(batch(*changes), at=NOW + later))
-        moments += [clock.outcomes.arrivals[-1].received_at + i for i in range(rows)]
+        moments += [clock.decisions.outcomes.arrivals[-1].received_at + i for i in range(rows)]
         seq += rows
 
-    assert all(line.outcome == "accepted" for line in clock.outcomes.ledger)
+    assert all(line.outcome == "accepted" for line in clock.decisions.outcomes.ledger)
     assert moments == sorted(set(moments))

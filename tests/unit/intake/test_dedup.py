@@ -47,7 +47,7 @@ def test_a_key_that_comes_twice_in_one_batch_is_stored_once() -> None:
 
     assert accepted_places(doubled) == [(A, 1, False)]
     assert counts(last_line(doubled)) == {"received": 2, "new": 1, "duplicate": 1}
-    assert not doubled.conflicts
+    assert not doubled.decisions.conflicts
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_only_other_content_is_a_conflict(first: str, other: str, conflicts: boo
     met = taken(spelled(first, 1), spelled(other, 2))
 
     assert len(accepted_places(met)) == 1
-    assert last_line(met).rows_conflict == len(met.conflicts) == int(conflicts)
+    assert last_line(met).rows_conflict == len(met.decisions.conflicts) == int(conflicts)
 
 
 def test_another_operation_under_a_key_is_a_conflict() -> None:
     met = taken(batch(change(1)), batch(change(1, op="delete")))
 
-    (conflict,) = met.conflicts
+    (conflict,) = met.decisions.conflicts
     assert conflict.key == RowKey(TABLE, A, pk_hash({"id": 1}), 1)
     assert conflict.first == '{"op":"update","row":{"mode":"idle"}}'
     assert conflict.other == '{"op":"delete","row":null}'
@@ -108,7 +108,7 @@ def test_the_first_content_stays_and_every_other_arrival_is_counted() -> None:
     met = taken(batch(change(1)), batch(other), batch(other, number=1), batch(other, number=1))
 
     assert accepted_places(met) == [(A, 1, False)]
-    assert [*met.conflicts.values()] == [3]
+    assert [*met.decisions.conflicts.values()] == [3]
     assert counts(last_line(met)) == {"received": 1, "duplicate": 1, "conflict": 1}
 
 
@@ -128,5 +128,5 @@ def test_a_row_of_an_earlier_drain_is_known_by_history() -> None:
 
     decided([batch(change(1)), batch(change(1, row={}))], told)
 
-    assert not told.outcomes.accepted
-    assert [line.rows_conflict for line in told.outcomes.ledger] == [0, 1]
+    assert not told.decisions.outcomes.accepted
+    assert [line.rows_conflict for line in told.decisions.outcomes.ledger] == [0, 1]

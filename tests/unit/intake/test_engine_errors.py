@@ -47,9 +47,13 @@ def test_a_poisoned_message_alone_is_set_aside() -> None:
 
     survivor = decided(payloads, engine(inspect=_fail_on_poison))
 
-    assert [line.outcome for line in survivor.outcomes.ledger] == ["accepted", "staged", "accepted"]
+    assert [line.outcome for line in survivor.decisions.outcomes.ledger] == [
+        "accepted",
+        "staged",
+        "accepted",
+    ]
     assert accepted_places(survivor) == [(A, 1, False), (A, 2, False)]
-    (staged,) = survivor.outcomes.staged
+    (staged,) = survivor.decisions.outcomes.staged
     assert staged.arrival.message.payload == POISONED
     assert (staged.reason, staged.source_table) == ("engine_error", TABLE)
     assert staged.error.endswith("RuntimeError: poisoned\n")
@@ -58,27 +62,27 @@ def test_a_poisoned_message_alone_is_set_aside() -> None:
 
 def test_a_message_that_was_set_aside_leaves_the_state_as_it_was() -> None:
     survivor = decided([batch(change(1))], engine(inspect=_fail_on_poison))
-    before = _without_clock(survivor.state)
+    before = _without_clock(survivor.decisions.state)
 
     survivor.decide(message(POISONED))
 
-    assert _without_clock(survivor.state) == before
-    assert not survivor.conflicts
+    assert _without_clock(survivor.decisions.state) == before
+    assert not survivor.decisions.conflicts
 
 
 def test_an_error_in_the_middle_of_a_decision_leaves_the_state_as_it_was() -> None:
     foreign = NewestChange(TABLE, pk_hash({"id": 1}), "an epoch the device never had", 7)
     told = engine(state_with(watermarks={A: 9}), history=History.of(newest=[foreign]))
-    before = _without_clock(told.state)
+    before = _without_clock(told.decisions.state)
 
     told.decide(message(batch(change(8), schema=columns(mode="TEXT"))))
 
     assert last_line(told).outcome == "staged"
-    assert "KeyError" in told.outcomes.staged[0].error
-    assert _without_clock(told.state) == before
-    assert not told.outcomes.accepted
+    assert "KeyError" in told.decisions.outcomes.staged[0].error
+    assert _without_clock(told.decisions.state) == before
+    assert not told.decisions.outcomes.accepted
     assert not told.current
-    assert not told.keys
+    assert not told.decisions.keys
 
 
 @pytest.mark.parametrize("rows", [[1, 2], [2, 1], [1, 1]], ids=["climbing", "falling", "twins"])
@@ -116,9 +120,9 @@ def test_a_device_that_is_staged_as_a_whole_decides_nothing() -> None:
     for payload in (batch(change(1)), b"{"):
         told_to.stage(message(payload), "the worker died")
 
-    assert [line.outcome for line in told_to.outcomes.ledger] == ["staged", "staged"]
-    assert {staged.error for staged in told_to.outcomes.staged} == {"the worker died"}
-    assert _without_clock(told_to.state) == encode_state(DeviceState())
+    assert [line.outcome for line in told_to.decisions.outcomes.ledger] == ["staged", "staged"]
+    assert {staged.error for staged in told_to.decisions.outcomes.staged} == {"the worker died"}
+    assert _without_clock(told_to.decisions.state) == encode_state(DeviceState())
 
 
 def test_what_was_decided_before_an_error_stays_decided() -> None:

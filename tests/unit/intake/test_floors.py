@@ -33,7 +33,7 @@ def test_a_batch_of_nothing_but_dropped_rows_is_rejected_with_its_bytes() -> Non
 
     below = decided([payload], engine(_state(), history=History()))
 
-    (rejected,) = below.outcomes.rejected
+    (rejected,) = below.decisions.outcomes.rejected
     assert (rejected.rejection.code, rejected.rejection.action) == ("below_floor", "drop")
     assert rejected.arrival.message.payload == payload
     assert counts(last_line(below)) == {"received": 2, "rejected": 2}
@@ -92,4 +92,4 @@ def test_conflicts_are_not_looked_for_below_the_floor() -> None:
         [batch(change(1, row={})), batch(change(30))], engine(_state(), history=History())
     )
 
-    assert not met.conflicts
+    assert not met.decisions.conflicts

@@ -57,8 +57,8 @@ def test_a_batch_asks_only_when_it_may_meet_stored_rows(
 
     asked = decided([payload], engine(_state()))
 
-    assert bool(asked.needs) == asks
-    assert bool(asked.outcomes.accepted) != asks
+    assert bool(asked.decisions.needs) == asks
+    assert bool(asked.decisions.outcomes.accepted) != asks
 
 
 def test_a_need_names_the_keys_and_the_bytes_of_its_batch() -> None:
@@ -67,7 +67,9 @@ def test_a_need_names_the_keys_and_the_bytes_of_its_batch() -> None:
     asked = decided([payload], engine(_state()))
 
     hashes = [pk_hash({"id": 1}), pk_hash({"id": 2})]
-    assert asked.needs == [BatchNeed(sha256(payload).hexdigest(), TABLE, B, hashes, [10, 20], 0)]
+    assert asked.decisions.needs == [
+        BatchNeed(sha256(payload).hexdigest(), TABLE, B, hashes, [10, 20], 0)
+    ]
 
 
 def test_the_batches_after_one_that_asks_are_only_asked_for() -> None:
@@ -75,21 +77,21 @@ def test_the_batches_after_one_that_asks_are_only_asked_for() -> None:
 
     asked = decided(payloads, engine(_state()))
 
-    assert [need.commit_seqs for need in asked.needs] == [[20], [19]]
-    assert [[*rows.batch.commit_seq] for rows in asked.outcomes.accepted] == [[21]]
+    assert [need.commit_seqs for need in asked.decisions.needs] == [[20], [19]]
+    assert [[*rows.batch.commit_seq] for rows in asked.decisions.outcomes.accepted] == [[21]]
 
 
 def test_an_engine_that_was_told_asks_no_more() -> None:
     told = decided([batch(change(20), epoch=B)], engine(_state(), history=History()))
 
-    assert not told.needs
-    assert told.outcomes.accepted
+    assert not told.decisions.needs
+    assert told.decisions.outcomes.accepted
 
 
 def test_rows_that_meet_only_rows_of_their_own_drain_need_no_history() -> None:
     met = taken(batch(change(5)), batch(change(1), epoch=B), batch(change(4)), batch(change(5)))
 
-    assert not met.needs
+    assert not met.decisions.needs
 
 
 @pytest.mark.parametrize(
@@ -105,5 +107,5 @@ def test_what_is_no_valid_row_batch_never_asks(topic: str, payload: bytes) -> No
     asked = engine(_state())
     asked.decide(message(payload, topic=topic))
 
-    assert not asked.needs
-    assert len(asked.outcomes.ledger) == 1
+    assert not asked.decisions.needs
+    assert len(asked.decisions.outcomes.ledger) == 1

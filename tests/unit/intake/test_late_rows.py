@@ -67,7 +67,7 @@ def test_a_change_of_an_earlier_drain_makes_a_row_late(stored: tuple[str, int], 
 def test_a_late_row_gives_datapoints_that_never_become_current() -> None:
     met = taken(batch(change(5, row={"v": "new"})), batch(change(4, row={"v": "old"})))
 
-    assert met.outcomes.accepted[-1].points[-1].values == ["old"]
+    assert met.decisions.outcomes.accepted[-1].points[-1].values == ["old"]
     assert met.current["pumps.v"]["1"].value == "new"
 
 

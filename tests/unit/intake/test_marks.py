@@ -12,13 +12,13 @@ def after_drains(*drains: list[bytes], state: DeviceState | None = None) -> Devi
     state = state or DeviceState()
     for number, payloads in enumerate(drains, start=1):
         asked = decided(payloads, engine(state.copy()))
-        assert not asked.needs
+        assert not asked.decisions.needs
         state = asked.state_after(number)
     return state
 
 
 def asked_after(state: DeviceState, payload: bytes) -> int:
-    (need,) = decided([payload], engine(state.copy())).needs
+    (need,) = decided([payload], engine(state.copy())).decisions.needs
     return need.after_drain
 
 

@@ -28,7 +28,7 @@ def test_a_repeat_within_a_drain_is_a_duplicate() -> None:
 
     assert last_line(repeated).outcome == "duplicate"
     assert counts(last_line(repeated)) == {"received": 2, "duplicate": 2}
-    assert last_line(repeated).batch_id == repeated.outcomes.ledger[0].batch_id
+    assert last_line(repeated).batch_id == repeated.decisions.outcomes.ledger[0].batch_id
 
 
 def test_a_repeat_of_an_earlier_drain_needs_no_stored_rows() -> None:
@@ -37,7 +37,7 @@ def test_a_repeat_of_an_earlier_drain_needs_no_stored_rows() -> None:
 
     decided([PAYLOAD], told)
 
-    assert not told.outcomes.accepted
+    assert not told.decisions.outcomes.accepted
     assert (last_line(told).source_table, last_line(told).batch_id) == (TABLE, "batch")
     assert counts(last_line(told)) == {"received": 2, "duplicate": 2}
 
@@ -47,15 +47,15 @@ def test_a_repeated_conflict_is_counted_again() -> None:
 
     met = taken(PAYLOAD, other, other)
 
-    assert [*met.conflicts.values()] == [2]
+    assert [*met.decisions.conflicts.values()] == [2]
     assert counts(last_line(met)) == {"received": 1, "duplicate": 1, "conflict": 1}
 
 
 def test_a_repeated_rejection_is_a_rejection_of_its_own() -> None:
     broken = taken(b"{", b"{")
 
-    assert [line.outcome for line in broken.outcomes.ledger] == ["rejected", "rejected"]
-    assert len({rejected.rejection_id for rejected in broken.outcomes.rejected}) == 2
+    assert [line.outcome for line in broken.decisions.outcomes.ledger] == ["rejected", "rejected"]
+    assert len({rejected.rejection_id for rejected in broken.decisions.outcomes.rejected}) == 2
 
 
 @pytest.mark.parametrize(

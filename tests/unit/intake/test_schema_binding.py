@@ -42,25 +42,31 @@ def test_columns_announced_by_a_duplicate_hold_from_then_on() -> None:
 
     met = taken(silent, batch(*rows, schema=SCHEMA), later)
 
-    assert [line.outcome for line in met.outcomes.ledger] == ["accepted", "duplicate", "accepted"]
-    assert [rows.points[0].quarantine_reason for rows in met.outcomes.accepted] == [
+    assert [line.outcome for line in met.decisions.outcomes.ledger] == [
+        "accepted",
+        "duplicate",
+        "accepted",
+    ]
+    assert [rows.points[0].quarantine_reason for rows in met.decisions.outcomes.accepted] == [
         None,
         KIND_MISMATCH,
     ]
-    assert [s.holds_from for s in met.state.lineages[TABLE].schemas.values()] == [NOW + 1_000_000]
+    assert [s.holds_from for s in met.decisions.state.lineages[TABLE].schemas.values()] == [
+        NOW + 1_000_000
+    ]
 
 
 def test_a_binding_keeps_the_moment_it_was_first_announced() -> None:
     met = taken(batch(change(1), schema=SCHEMA), batch(change(2), schema=SCHEMA))
 
-    assert [s.holds_from for s in met.state.lineages[TABLE].schemas.values()] == [NOW]
+    assert [s.holds_from for s in met.decisions.state.lineages[TABLE].schemas.values()] == [NOW]
 
 
 def test_a_binding_outlives_its_drain() -> None:
     first = taken(batch(change(1), schema=SCHEMA))
     later = batch(change(2, row=NUMBER_IN_TEXT), schema=SCHEMA, announce=False)
 
-    (points,) = points_of(decided([later], engine(first.state.copy())))
+    (points,) = points_of(decided([later], engine(first.decisions.state.copy())))
 
     assert points.quarantine_reason == KIND_MISMATCH
 
@@ -72,13 +78,16 @@ def test_another_hash_is_another_schema() -> None:
         batch(change(3, row=NUMBER_IN_TEXT)),
     )
 
-    assert [rows.points[0].kind for rows in met.outcomes.accepted[1:]] == ["metric", "metric"]
+    assert [rows.points[0].kind for rows in met.decisions.outcomes.accepted[1:]] == [
+        "metric",
+        "metric",
+    ]
 
 
 def test_another_table_is_another_lineage() -> None:
     met = taken(batch(change(1), schema=SCHEMA), batch(change(2), table="valves"))
 
-    assert not met.state.lineages["valves"].schemas
+    assert not met.decisions.state.lineages["valves"].schemas
 
 
 def test_a_rejected_batch_binds_nothing() -> None:
@@ -86,4 +95,4 @@ def test_a_rejected_batch_binds_nothing() -> None:
     below = decided([batch(change(1), schema=SCHEMA)], engine(state, history=History()))
 
     assert last_line(below).code == "below_floor"
-    assert not below.state.lineages[TABLE].schemas
+    assert not below.decisions.state.lineages[TABLE].schemas

@@ -38,7 +38,7 @@ def test_a_stored_state_is_the_state(state: DeviceState) -> None:
 
 
 def test_a_copy_is_independent() -> None:
-    state = taken(batch(change(1), schema=columns(v="TEXT"))).state
+    state = taken(batch(change(1), schema=columns(v="TEXT"))).decisions.state
     copy = state.copy()
 
     copy.epochs["other"] = 1
@@ -54,4 +54,4 @@ def test_a_state_does_not_grow_with_batches_or_rows() -> None:
     few = taken(batch(change(1)))
     many = taken(*(batch(change(seq, pk=seq)) for seq in range(1, 10)))
 
-    assert len(encode_state(many.state)) == len(encode_state(few.state))
+    assert len(encode_state(many.decisions.state)) == len(encode_state(few.decisions.state))

@@ -111,18 +111,18 @@ def counts(line: LedgerLine) -> dict[str, int]:
 
 
 def last_line(engine: IntakeEngine) -> LedgerLine:
-    return engine.outcomes.ledger[-1]
+    return engine.decisions.outcomes.ledger[-1]
 
 
 def accepted_places(engine: IntakeEngine) -> list[tuple[str, int, bool]]:
     """The (epoch, commit_seq, late) of every accepted row, in order of acceptance."""
     return [
         (rows.batch.journal_epoch, rows.batch.commit_seq[i], i in rows.late)
-        for rows in engine.outcomes.accepted
+        for rows in engine.decisions.outcomes.accepted
         for i in rows.rows
     ]
 
 
 def points_of(engine: IntakeEngine) -> list[Points]:
     """The datapoints of the batch that was accepted last."""
-    return engine.outcomes.accepted[-1].points
+    return engine.decisions.outcomes.accepted[-1].points
