@@ -54,6 +54,8 @@ _RECORDS = {
     "ledger_total": "The ledger summed by drain, device, table, kind and outcome.",
     "lineage": "Lineages that are not served from Postgres.",
     "past_drains": "What drains took that are forgotten, by day and origin.",
+    "rejection": "Rejected messages and their life: a state, a note, and what the last look found.",
+    "rejection_replay": "Replays of rejections: who asked, where it landed, what became of it.",
     "segment": "Landed files, and the drain that took each.",
     "table_schema": "The columns behind each schema hash that a device has sent.",
     "warehouse": "The UUID that ties these records to their tables.",
