@@ -141,7 +141,8 @@ def _payload_rows(
         # Of what was staged, rows were decided; a message that broke the engine was not.
         staged = pc.is_in(near["code"], pa.array([*HELD_BY]))
         stored = pc.or_(stored, pc.and_(pc.equal(near["outcome"], "staged"), staged))
-        of_rows = pc.and_(pc.equal(near["kind"], "rows"), pc.equal(near["origin"], "live"))
+        decided = pc.is_in(near["origin"], pa.array(["live", "rejection"]))
+        of_rows = pc.and_(pc.equal(near["kind"], "rows"), decided)
         kept = near.filter(pc.and_(clean, pc.and_(stored, of_rows)))
         yield from _as_batches(kept.select(list(_PAYLOAD)))
 

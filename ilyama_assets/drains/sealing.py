@@ -31,6 +31,8 @@ class Seal(msgspec.Struct):
     """What it materializes that others have set aside."""
     pauses: list[LineagePaused] = []
     """Lineages that it pauses."""
+    rejections: list[bytes] = []
+    replayed: list[bytes] = []
 
 
 class IntegrityReport(msgspec.Struct):
@@ -75,6 +77,8 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         staged=[found for p in products for found in p.staged],
         released=list(plan.released),
         pauses=[paused for p in products for paused in p.pauses],
+        rejections=[rejected for p in products for rejected in p.rejections],
+        replayed=[outcomes for p in products for outcomes in p.replayed],
     )
 
 

@@ -204,9 +204,8 @@ class Oracle:
             self.staging.set_aside(aside._replace(reason="materialization_failed"))
             return "materialization_failed"
         self._changes.append(aside.change)
-        affinities = aside.columns and {
-            name: column["decl_type_affinity"] for name, column in aside.columns.items()
-        }
+        told = aside.columns
+        affinities = None if told is None else {n: told[n]["decl_type_affinity"] for n in told}
         self._datapoints.observe(aside.change, pk=aside.pk, row=aside.row, affinities=affinities)
         return "new"
 
