@@ -17,6 +17,7 @@ TABLES = (
     "raw_batches",
     "rejected_batches",
     "row_changes",
+    "telemetry_samples",
     "key_conflicts",
     "batch_ledger",
     "metric_datapoint",

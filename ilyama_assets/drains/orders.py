@@ -10,8 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from ilyama_protocol.intake.history import BatchNeed, KnownPayload, NewestChange, StoredRow
+from ilyama_protocol.intake.history import (
+    KnownBatch,
+    KnownPayload,
+    Need,
+    NewestChange,
+    StoredPoint,
+    StoredRow,
+)
 from ilyama_protocol.intake.outcomes import Origin
+from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
 
 
@@ -21,6 +29,8 @@ class LookedUp(msgspec.Struct):
     stored: list[StoredRow] = []
     newest: list[NewestChange] = []
     payloads: list[KnownPayload] = []
+    batches: list[KnownBatch] = []
+    points: list[StoredPoint] = []
 
 
 class DeviceOrder(msgspec.Struct):
@@ -49,6 +59,8 @@ class WorkOrder(msgspec.Struct):
     batch_max_rows: int
     served_instances: int
     devices: list[DeviceOrder]
+    metric_days: int = DEFAULT_LIMITS.metric_days
+    state_days: int = DEFAULT_LIMITS.state_days
     origin: Origin = Origin.LIVE
     poison: str | None = None
 
@@ -64,7 +76,7 @@ class DeviceNeeds(msgspec.Struct):
     """A device that cannot be decided before something is looked up."""
 
     device_id: str | None
-    needs: list[BatchNeed]
+    needs: list[Need]
 
 
 class Findings(msgspec.Struct):
@@ -75,6 +87,7 @@ class Findings(msgspec.Struct):
     repeated_keys: list[str] = []
     rule_breaches: dict[str, int] = {}
     quarantined: dict[str, int] = {}
+    out_of_window: int = 0
 
 
 class TaskFailed(msgspec.Struct):

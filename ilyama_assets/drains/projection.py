@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ilyama_assets.drains.datapoint_ids import datapoint_ids
-from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE, DatapointKind
+from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, DatapointKind
 from ilyama_protocol.intake.identities import identities
 from ilyama_protocol.intake.outcomes import CurrentValues
 
@@ -66,6 +66,7 @@ def projected(devices: Sequence[tuple[str, CurrentValues]]) -> pa.Table:
         "value_text": _shown([None if is_metric else content for content, is_metric in told]),
         "ts": pa.array(ts).cast(PROJECTION_SCHEMA.field("ts").type),
         "datapoint_id": datapoint_ids(ts, series),
+        "source": [value.source for value in values],
         "source_table": [value.source_table for value in values],
     }
     for name, word in _CONSTANTS.items():
@@ -83,7 +84,6 @@ _NAMES = {kind: kind.value for kind in DatapointKind}
 _CONSTANTS = {
     "owner_kind": OWNER_KIND,
     "provenance": PROVENANCE,
-    "source": SOURCE,
     "policy": POLICY,
 }
 

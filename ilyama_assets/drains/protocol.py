@@ -205,6 +205,8 @@ class Intake:
             batch_max_rows=self.settings.batch_max_rows,
             served_instances=self.settings.served_instances,
             devices=[],
+            metric_days=self.settings.retention_metric_days,
+            state_days=self.settings.retention_state_days,
             origin=Origin(drain.origin),
             poison=poison(),
         )

@@ -8,10 +8,13 @@ from hashlib import sha256
 from uuid import UUID
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from ilyama_protocol.intake.datapoints import DatapointKind, Points
+from ilyama_protocol.intake.datapoints import SOURCE, DatapointKind, Points
+from ilyama_protocol.intake.field_series import FieldSeries
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
-from ilyama_protocol.messages import RowBatch
+from ilyama_protocol.messages import RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import Address, MessageKind
 
@@ -24,6 +27,7 @@ class Outcome(StrEnum):
     REJECTED = "rejected"
     STAGED = "staged"
     KEPT = "kept"
+    HANDLED = "handled"
 
 
 class Origin(StrEnum):
@@ -66,6 +70,7 @@ class LedgerLine(msgspec.Struct, frozen=True):
     outcome: Outcome
     source_table: str | None = None
     batch_id: str | None = None
+    batch_seq: int | None = None
     code: str | None = None
     rows_received: int = 0
     rows_new: int = 0
@@ -112,6 +117,20 @@ class AcceptedRows(msgspec.Struct, frozen=True):
     points: list[Points]
 
 
+class AcceptedSamples(msgspec.Struct, frozen=True):
+    """The rows of a telemetry batch, with those of their datapoints that are new."""
+
+    arrival: Arrival
+    batch: TelemetryBatch
+    series: FieldSeries
+    points: list[Points]
+
+    @property
+    def moments(self) -> npt.NDArray[np.int64]:
+        """The ts of every row."""
+        return np.frombuffer(self.batch.ts_us, np.int64)
+
+
 class CurrentValue(msgspec.Struct, frozen=True, gc=False):
     """The newest datapoint of a key at an instance that this drain has seen."""
 
@@ -120,6 +139,13 @@ class CurrentValue(msgspec.Struct, frozen=True, gc=False):
     ts: int
     series: int
     source_table: str
+    source: str = SOURCE
+
+    def outdoes(self, other: CurrentValue) -> bool:
+        """Whether this is current rather than another; at one moment, sources and kinds rank."""
+        if self.ts != other.ts:
+            return self.ts > other.ts
+        return (self.source, self.kind.value) < (other.source, other.kind.value)
 
 
 CurrentValues = dict[str, dict[str, CurrentValue]]
@@ -134,6 +160,7 @@ class Outcomes(msgspec.Struct):
     rejected: list[RejectedMessage] = []
     staged: list[StagedMessage] = []
     accepted: list[AcceptedRows] = []
+    samples: list[AcceptedSamples] = []
     rows: int = 0
 
     @property
@@ -146,8 +173,13 @@ class Outcomes(msgspec.Struct):
         self.accepted.append(accepted)
         self.rows += len(accepted.rows)
 
+    def accept_samples(self, accepted: AcceptedSamples) -> None:
+        """Take in the rows of a telemetry batch."""
+        self.samples.append(accepted)
+        self.rows += len(accepted.batch.ts_us)
+
     def extend(self, others: Outcomes) -> None:
         """Take in what was decided of other messages."""
-        for name in ("arrivals", "ledger", "rejected", "staged", "accepted"):
+        for name in ("arrivals", "ledger", "rejected", "staged", "accepted", "samples"):
             getattr(self, name).extend(getattr(others, name))
         self.rows += others.rows

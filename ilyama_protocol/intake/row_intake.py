@@ -64,7 +64,7 @@ class RowIntake:
         if decision.below_floor == len(batch.op):
             decisions.reject(arrival, _below_floor(batch))
             return
-        schema = self._schema_in_force(arrival, batch)
+        schema = decisions.schema_in_force(arrival, batch)
         accepted = self._accepted(arrival, batch, decision, numbers=numbers, schema=schema)
         self._remember(accepted, decision, hashes=hashes, schema=schema)
 
@@ -82,13 +82,6 @@ class RowIntake:
     def _has_floors(self, source_table: str) -> bool:
         lineage = self._decisions.state.lineages.get(source_table)
         return lineage is not None and bool(lineage.floors)
-
-    def _schema_in_force(self, arrival: Arrival, batch: RowBatch) -> BoundSchema | None:
-        lineage = self._decisions.state.lineages.get(batch.source_table)
-        bound = None if lineage is None else lineage.schemas.get(batch.schema_hash)
-        if bound is None and batch.schema_columns is not None:
-            bound = BoundSchema(arrival.received_at, batch.schema_columns)
-        return bound
 
     def _accepted(
         self,
@@ -121,8 +114,7 @@ class RowIntake:
         """Make the decision part of the state; from here on nothing can fail."""
         arrival, batch, state = accepted.arrival, accepted.batch, self._decisions.state
         lineage = state.lineage(batch.source_table)
-        if schema is not None:
-            lineage.schemas.setdefault(batch.schema_hash, schema)
+        self._decisions.bind(batch, schema)
         if decision.new:
             rank = state.epochs.setdefault(batch.journal_epoch, len(state.epochs))
             watermark = lineage.watermarks.get(batch.journal_epoch, -1)
