@@ -151,9 +151,8 @@ class MemoryPlatform:
             and line["drain_id"] > need.after_drain
         ]
         return [
-            KnownBatch(
-                *(line[name] for name in _BATCH),
-                payloads[line["segment_id"], line["position"]],
+            KnownBatch(*(line[name] for name in _BATCH))._replace(
+                payload=payloads[line["segment_id"], line["position"]]
             )
             for line in lines
             if line["batch_id"] == need.batch_id

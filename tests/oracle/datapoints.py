@@ -45,7 +45,7 @@ class Datapoints:
         self.out_of_window = 0
         self._newest: dict[tuple[str, ...], tuple[Datapoint, str]] = {}
         self._sampled: dict[tuple[str, str, str, int], Any] = {}
-        self._contradictions: Counter[tuple[str, ...]] = Counter()
+        self._contradictions: Counter[tuple[str, str, str, str, str]] = Counter()
 
     def observe(
         self,
