@@ -142,8 +142,9 @@ def _told(points: pa.Table, kind: str) -> pa.Table:
 def _ranked(names: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     """Where each name stands among all of them in their order."""
     encoded = names.combine_chunks().dictionary_encode()
-    ranks = np.argsort(np.argsort(np.array(encoded.dictionary.to_pylist(), np.str_)))
-    return ranks.astype(np.int64)[encoded.indices.to_numpy()]
+    ranks = np.argsort(np.argsort(encoded.dictionary.to_pylist()))
+    found: npt.NDArray[np.int64] = ranks[encoded.indices.to_numpy()]
+    return found
 
 
 def _numbered(points: pa.Table) -> npt.NDArray[np.int64]:

@@ -43,9 +43,13 @@ def _newest(points: Sequence[Point]) -> list[Point]:
     for point in points:
         key = tuple(point[name] for name in IDENTITY)
         standing = newest.setdefault(key, point)
-        if (point["ts"], point["revision"]) > (standing["ts"], standing["revision"]):
+        if _rank(point) < _rank(standing):
             newest[key] = point
     return _sorted(newest.values())
+
+
+def _rank(point: Point) -> tuple[int, str, int]:
+    return -point["ts"], point["source"], -point["revision"]
 
 
 def _sorted(points: Any) -> list[Point]:
