@@ -120,6 +120,17 @@ def decoded(streams: Iterable[bytes]) -> pa.Table:
     return pa.concat_tables(tables) if tables else PROJECTION_SCHEMA.empty_table()
 
 
+def one_per_identity(values: pa.Table) -> pa.Table:
+    """The values that are current among several of one identity, as a replay may give them."""
+    if pc.count_distinct(values["identity"]).as_py() == values.num_rows:
+        return values
+    order = [("ts", "descending"), ("source", "ascending"), ("kind", "ascending")]
+    ranked = values.sort_by(order)
+    numbered = ranked.append_column("place", pa.array(range(ranked.num_rows)))
+    first = numbered.group_by("identity").aggregate([("place", "min")])
+    return ranked.take(first["place_min"])
+
+
 def _of_today(values: pa.Table) -> pa.Table:
     """Seals of older builds hold whole contributors, of one datapoint each."""
     place = values.schema.get_field_index("contributors")

@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.intake.conflicts import Conflict, point_conflict
-from ilyama_protocol.intake.datapoints import DatapointKind, Points
+from ilyama_protocol.intake.datapoints import DatapointKind, Points, sampled_points
 from ilyama_protocol.intake.history import PointKey, StoredPoint
+from ilyama_protocol.intake.state import NO_TS
 from ilyama_protocol.limits import Limits
+from ilyama_protocol.messages import TelemetryBatch
 from ilyama_protocol.moments import MICROSECONDS_PER_DAY
 
 Moments = npt.NDArray[np.int64]
@@ -100,9 +102,72 @@ class PointsMemory:
         self._unindexed.clear()
 
 
-def is_rising(moments: Moments) -> bool:
-    """Whether every moment is later than the one before."""
+class NewPoints(NamedTuple):
+    """What a telemetry batch adds, what it contradicts, and how many values are out of window."""
+
+    points: list[Points]
+    conflicts: list[Conflict]
+    out_of_window: int
+
+
+class SampledPoints:
+    """Makes the datapoints of one device's telemetry, batch after batch in order of arrival."""
+
+    def __init__(self, limits: Limits, stored: Mapping[PointKey, StoredPoint]) -> None:
+        self._limits = limits
+        self._stored = stored
+        self._memories: dict[str, PointsMemory] = {}
+
+    def new(
+        self,
+        batch: TelemetryBatch,
+        *,
+        received_at: int,
+        affinities: Mapping[str, str] | None,
+        latest: int,
+    ) -> NewPoints:
+        """The datapoints of a batch; those of moments after the latest are new at a glance."""
+        points = sampled_points(batch, affinities)
+        moments = np.frombuffer(batch.ts_us, np.int64)
+        window, sent = Window.at(received_at, self._limits), _count(points)
+        if not window.holds(batch.cursor_start_us, batch.cursor_end_us):
+            inside = [window.within(column, moments) for column in points]
+            points = [column for column in inside if column.values]
+        out_of_window, conflicts = sent - _count(points), list[Conflict]()
+        if batch.cursor_start_us <= latest or not _is_rising(moments):
+            memory = self._memory(batch.source_table)
+            points, conflicts = memory.new(batch.source_table, points, moments)
+        return NewPoints(points, conflicts, out_of_window)
+
+    def note(self, batch: TelemetryBatch, points: list[Points]) -> None:
+        """Remember datapoints that were accepted."""
+        moments = np.frombuffer(batch.ts_us, np.int64)
+        self._memory(batch.source_table).note(points, moments)
+
+    def latest(self, batch: TelemetryBatch, received_at: int) -> int:
+        """The latest moment of a batch that is not beyond the window."""
+        last = Window.at(received_at, self._limits).last
+        if batch.cursor_end_us <= last:
+            return batch.cursor_end_us
+        return max((ts for ts in batch.ts_us if ts <= last), default=NO_TS)
+
+    def earliest(self, received_at: int) -> int:
+        """The earliest moment of which any datapoint is kept."""
+        return min(Window.at(received_at, self._limits).first.values())
+
+    def _memory(self, source_table: str) -> PointsMemory:
+        memory = self._memories.get(source_table)
+        if memory is None:
+            memory = self._memories[source_table] = PointsMemory(self._stored)
+        return memory
+
+
+def _is_rising(moments: Moments) -> bool:
     return bool((moments[1:] > moments[:-1]).all())
+
+
+def _count(points: list[Points]) -> int:
+    return sum(len(column.values) for column in points)
 
 
 def _keyed(points: Points, moments: Moments) -> list[tuple[PointKey, Any]]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-import numpy as np
-
 from ilyama_protocol.intake.conflicts import Conflict, batch_conflict
-from ilyama_protocol.intake.datapoints import Points, affinities_of, sampled_points
+from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.field_series import FieldSeries
 from ilyama_protocol.intake.history import KnownBatch, TelemetryNeed
@@ -19,8 +17,8 @@ from ilyama_protocol.intake.outcomes import (
     Origin,
     Outcome,
 )
-from ilyama_protocol.intake.sampled_points import PointsMemory, Window, is_rising
-from ilyama_protocol.intake.state import NO_TS, BoundSchema
+from ilyama_protocol.intake.sampled_points import NewPoints, SampledPoints
+from ilyama_protocol.intake.state import BoundSchema
 from ilyama_protocol.limits import Limits
 from ilyama_protocol.messages import TelemetryBatch, telemetry_content
 from ilyama_protocol.rejections import Rejection, RejectionCode
@@ -34,10 +32,9 @@ class TelemetryIntake:
 
     def __init__(self, decisions: Decisions, device_id: str | None, limits: Limits) -> None:
         self._decisions = decisions
-        self._limits = limits
+        self._points = SampledPoints(limits, decisions.history.points)
         self._series = FieldSeries(device_id or "")
         self._newest = NewestSamples(self._series)
-        self._memories: dict[str, PointsMemory] = {}
         self._batches: dict[str, KnownBatch] = {}
         self._payloads: dict[str, KnownBatch] = {}
         self._numbers: set[tuple[str, int]] = set()
@@ -73,8 +70,8 @@ class TelemetryIntake:
             decisions.reject(arrival, rejection)
             return
         schema = decisions.schema_in_force(arrival, batch)
-        accepted, conflicts = self._accepted(arrival, batch, schema)
-        self._remember(accepted, conflicts, schema)
+        accepted, new = self._accepted(arrival, batch, schema)
+        self._remember(accepted, new, schema)
 
     def _need(self, arrival: Arrival, batch: TelemetryBatch) -> TelemetryNeed | None:
         """What earlier drains may hold of the batch, None when they can hold nothing."""
@@ -105,7 +102,7 @@ class TelemetryIntake:
         latest = self._decisions.before.telemetry(batch.source_table).max_ts
         if batch.cursor_start_us > latest:
             return []
-        first = min(Window.at(arrival.received_at, self._limits).first.values())
+        first = self._points.earliest(arrival.received_at)
         return sorted({ts for ts in batch.ts_us if first <= ts <= latest})
 
     def _out_of_sequence(self, batch: TelemetryBatch) -> Rejection | None:
@@ -125,27 +122,18 @@ class TelemetryIntake:
 
     def _accepted(
         self, arrival: Arrival, batch: TelemetryBatch, schema: BoundSchema | None
-    ) -> tuple[AcceptedSamples, list[Conflict]]:
-        points = sampled_points(batch, None if schema is None else affinities_of(schema))
-        moments = np.frombuffer(batch.ts_us, np.int64)
-        window = Window.at(arrival.received_at, self._limits)
-        if not window.holds(batch.cursor_start_us, batch.cursor_end_us):
-            inside = [window.within(column, moments) for column in points]
-            self._decisions.out_of_window += _count(points) - _count(inside)
-            points = [column for column in inside if column.values]
-        conflicts: list[Conflict] = []
-        latest = self._decisions.state.telemetry(batch.source_table).max_ts
-        if batch.cursor_start_us <= latest or not is_rising(moments):
-            memory = self._memory(batch.source_table)
-            points, conflicts = memory.new(batch.source_table, points, moments)
+    ) -> tuple[AcceptedSamples, NewPoints]:
+        new = self._points.new(
+            batch,
+            received_at=arrival.received_at,
+            affinities=None if schema is None else affinities_of(schema),
+            latest=self._decisions.state.telemetry(batch.source_table).max_ts,
+        )
         kept = batch.without_contents()
-        return AcceptedSamples(arrival, kept, self._series, points), conflicts
+        return AcceptedSamples(arrival, kept, self._series, new.points), new
 
     def _remember(
-        self,
-        accepted: AcceptedSamples,
-        conflicts: list[Conflict],
-        schema: BoundSchema | None,
+        self, accepted: AcceptedSamples, new: NewPoints, schema: BoundSchema | None
     ) -> None:
         """Make the decision part of the state; from here on nothing can fail."""
         arrival, batch, decisions = accepted.arrival, accepted.batch, self._decisions
@@ -153,15 +141,16 @@ class TelemetryIntake:
         state = decisions.state
         lineage = state.lineage(batch.source_table).telemetry
         lineage.batch_seq = max(lineage.batch_seq, batch.batch_seq)
-        last = Window.at(arrival.received_at, self._limits).last
-        lineage.max_ts = max(lineage.max_ts, _latest(batch, last))
+        latest = self._points.latest(batch, arrival.received_at)
+        lineage.max_ts = max(lineage.max_ts, latest)
         state.batch_id = max(state.batch_id, batch.batch_id)
         self._know(_known(arrival, batch))
-        self._memory(batch.source_table).note(accepted.points, accepted.moments)
+        self._points.note(batch, new.points)
         decisions.outcomes.accept_samples(accepted)
         decisions.name_keys(accepted.points)
         self._newest.advance(accepted)
-        decisions.list_conflicts(arrival, conflicts)
+        decisions.list_conflicts(arrival, new.conflicts)
+        decisions.out_of_window += new.out_of_window
         rows = len(batch.ts_us)
         decisions.account(
             arrival,
@@ -205,12 +194,6 @@ class TelemetryIntake:
         if known.drain_id > self._decisions.state.telemetry(known.source_table).era_after:
             self._numbers.add((known.source_table, known.batch_seq))
 
-    def _memory(self, source_table: str) -> PointsMemory:
-        memory = self._memories.get(source_table)
-        if memory is None:
-            memory = self._memories[source_table] = PointsMemory(self._decisions.history.points)
-        return memory
-
 
 def _known(arrival: Arrival, batch: TelemetryBatch) -> KnownBatch:
     message = arrival.message
@@ -252,17 +235,6 @@ def _listed(content: str) -> str:
     if len(content) <= LONGEST_LISTED_CONTENT:
         return content
     return f"content sha256:{sha256(content.encode()).hexdigest()}"
-
-
-def _latest(batch: TelemetryBatch, last: int) -> int:
-    """The latest moment that is not beyond the window."""
-    if batch.cursor_end_us <= last:
-        return batch.cursor_end_us
-    return max((ts for ts in batch.ts_us if ts <= last), default=NO_TS)
-
-
-def _count(points: list[Points]) -> int:
-    return sum(len(column.values) for column in points)
 
 
 def _refused(
