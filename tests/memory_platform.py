@@ -14,15 +14,20 @@ import pyarrow.compute as pc
 from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.drains.rebuilding import decided_rows
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS, STAGED_ROWS
-from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE
+from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, TELEMETRY_SOURCE
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import (
     BatchNeed,
     History,
+    KnownBatch,
     KnownPayload,
+    Need,
     NewestChange,
+    PointKey,
     RowKey,
+    StoredPoint,
     StoredRow,
+    TelemetryNeed,
 )
 from ilyama_protocol.intake.lineage_rulings import HELD_BY, LineageRulings, StagingReason
 from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
@@ -33,6 +38,16 @@ from tests.tables import Row, plain_rows
 
 Lineage = tuple[str, str]
 _ARRIVAL = ("received_at", "row_index")
+_BATCH = (
+    "batch_id",
+    "source_table",
+    "batch_seq",
+    "payload_sha256",
+    "rows_received",
+    "drain_id",
+    "segment_id",
+    "position",
+)
 
 
 class MemoryPlatform:
@@ -45,6 +60,7 @@ class MemoryPlatform:
         self._drains = 0
         self.pauses: dict[str, dict[str, set[str]]] = {}
         self._staged: list[pa.Table] = []
+        self.out_of_window = 0
 
     def pause(self, lineage: Lineage, reason: str = "operator") -> None:
         """Pause a lineage for a reason."""
@@ -118,7 +134,7 @@ class MemoryPlatform:
                     "value_double": value.value if metric else None,
                     "value_text": None if metric else value.value,
                     "ts": value.ts,
-                    "source": SOURCE,
+                    "source": value.source,
                     "policy": "latest",
                 }
             )
@@ -163,11 +179,52 @@ class MemoryPlatform:
             self._states[device_id] = encode_state(engine.state_after(self._drains))
             for key, of_key in engine.current.items():
                 for instance, value in of_key.items():
-                    place = device_id, key, instance
-                    if place not in self._current or self._current[place].ts < value.ts:
-                        self._current[place] = value
+                    standing = self._current.setdefault((device_id, key, instance), value)
+                    if value.outdoes(standing):
+                        self._current[device_id, key, instance] = value
+        self.out_of_window += engine.decisions.out_of_window
 
-    def _look_up(self, device_id: str | None, needs: Sequence[BatchNeed]) -> History:
+    def _look_up(self, device_id: str | None, needs: Sequence[Need]) -> History:
+        rows = [need for need in needs if isinstance(need, BatchNeed)]
+        history = self._look_up_rows(device_id, rows) if rows else History()
+        telemetry = [need for need in needs if isinstance(need, TelemetryNeed)]
+        history.batches = [b for need in telemetry for b in self._batches(device_id, need)]
+        points = [p for need in telemetry for p in self._points(device_id, need)]
+        history.points = {point.key: point for point in points}
+        return history
+
+    def _batches(self, device_id: str | None, need: TelemetryNeed) -> list[KnownBatch]:
+        payloads = {
+            (row["segment_id"], row["position"]): row["payload"]
+            for row in self.tables["raw_batches"]
+        }
+        lines = [
+            line
+            for line in self.tables["batch_ledger"]
+            if line["device_id"] == device_id
+            and (line["kind"], line["outcome"]) == ("telemetry", "accepted")
+            and line["drain_id"] > need.after_drain
+        ]
+        return [
+            KnownBatch(*(line[name] for name in _BATCH))._replace(
+                payload=payloads[line["segment_id"], line["position"]]
+            )
+            for line in lines
+            if line["batch_id"] == need.batch_id
+            or (line["source_table"], line["batch_seq"]) == (need.source_table, need.batch_seq)
+        ]
+
+    def _points(self, device_id: str | None, need: TelemetryNeed) -> list[StoredPoint]:
+        return [
+            StoredPoint(PointKey(table, row["key"], row["ts"]), row["value"])
+            for table in ("metric_datapoint", "state_datapoint", "quarantined_datapoints")
+            for row in self.tables[table]
+            if (row["owner_id"], row["source"]) == (device_id, TELEMETRY_SOURCE)
+            and row["ts"] in need.moments
+            and row["drain_id"] > need.points_after
+        ]
+
+    def _look_up_rows(self, device_id: str | None, needs: Sequence[BatchNeed]) -> History:
         wanted = {need.payload_sha256 for need in needs}
         after = min(need.after_drain for need in needs)
         payloads = [

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from ilyama_assets.drains.encoding import ROW_COUNTS
-from ilyama_assets.drains.projection import decoded
+from ilyama_assets.drains.projection import decoded, one_per_identity
 from ilyama_assets.drains.rejecting import OUTCOMES_SCHEMA, REJECTIONS_SCHEMA
 from ilyama_assets.drains.rejecting import decoded as decoded_rows
 from ilyama_assets.drains.sealing import Seal
@@ -53,7 +53,7 @@ def _write_rejections(tx: Transaction, drain: Drain, seal: Seal) -> None:
 def _advance_current_values(
     tx: Transaction, drain: Drain, seal: Seal, *, served_instances: int
 ) -> None:
-    values = decoded(seal.current)
+    values = one_per_identity(decoded(seal.current))
     lineages = values.select(["owner_id", "source_table"]).group_by(["owner_id", "source_table"])
     touched = {tuple(row.values()) for row in lineages.aggregate([]).to_pylist()}
     tx.current_values.stop_serving(seal.crowded)

@@ -10,9 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from ilyama_protocol.intake.history import BatchNeed, KnownPayload, NewestChange, StoredRow
+from ilyama_protocol.intake.history import (
+    KnownBatch,
+    KnownPayload,
+    Need,
+    NewestChange,
+    StoredPoint,
+    StoredRow,
+)
 from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.outcomes import Origin
+from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.staged_backlog import StagedSum
 
@@ -23,6 +31,8 @@ class LookedUp(msgspec.Struct):
     stored: list[StoredRow] = []
     newest: list[NewestChange] = []
     payloads: list[KnownPayload] = []
+    batches: list[KnownBatch] = []
+    points: list[StoredPoint] = []
 
 
 class DeviceOrder(msgspec.Struct):
@@ -55,6 +65,8 @@ class WorkOrder(msgspec.Struct):
     batch_max_rows: int
     served_instances: int
     devices: list[DeviceOrder]
+    metric_days: int = DEFAULT_LIMITS.metric_days
+    state_days: int = DEFAULT_LIMITS.state_days
     origin: Origin = Origin.LIVE
     poison: str | None = None
     staged_files: list[str] = []
@@ -72,7 +84,7 @@ class DeviceNeeds(msgspec.Struct):
     """A device that cannot be decided before something is looked up."""
 
     device_id: str | None
-    needs: list[BatchNeed]
+    needs: list[Need]
 
 
 class LineagePaused(msgspec.Struct, frozen=True):
@@ -92,6 +104,7 @@ class Findings(msgspec.Struct):
     repeated_keys: list[str] = []
     rule_breaches: dict[str, int] = {}
     quarantined: dict[str, int] = {}
+    out_of_window: int = 0
 
 
 class TaskFailed(msgspec.Struct):

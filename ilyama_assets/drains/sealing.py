@@ -104,6 +104,7 @@ def _joined(findings: Iterable[Findings]) -> Findings:
             joined.rule_breaches[rule] = joined.rule_breaches.get(rule, 0) + count
         for reason, count in found.quarantined.items():
             joined.quarantined[reason] = joined.quarantined.get(reason, 0) + count
+        joined.out_of_window += found.out_of_window
     return joined
 
 

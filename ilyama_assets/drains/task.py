@@ -104,13 +104,16 @@ class _Task:
     def __init__(self, order: WorkOrder) -> None:
         self._order = order
         self._encoder = Encoder(order.drain_id, order.origin)
-        self._limits = Limits(order.payload_max_bytes, order.batch_max_rows)
+        self._limits = Limits(
+            order.payload_max_bytes, order.batch_max_rows, order.metric_days, order.state_days
+        )
         self._decided = _Decided()
         self._products = Products()
         self._current: list[pa.Table] = []
         self._values: list[tuple[str, CurrentValues]] = []
         self._outcomes = Outcomes()
         self._waiting = 0
+        self._out_of_window = 0
 
     def run(self) -> Products:
         messages = _messages_by_topic(self._order)
@@ -124,6 +127,7 @@ class _Task:
             self._decided.tables[name] = [pa.concat_tables(parts).unify_dictionaries()]
         self._decided.tables = split_by_rules(self._decided.tables)
         integrity.inspect(self._decided.tables)
+        integrity.findings.out_of_window = self._out_of_window
         self._products.findings = integrity.findings
         self._products.current = list(encoded(self._current))
         ledger = self._decided.tables.get(BATCH_LEDGER.name, [])
@@ -185,6 +189,7 @@ class _Task:
             decided.add({KEY_CONFLICTS.name: conflicts})
         for name, parts in decided.tables.items():
             self._decided.tables.setdefault(name, []).extend(parts)
+        self._out_of_window += decisions.out_of_window
         released = decisions.release()
         self._outcomes.extend(released)
         self._waiting += released.size
@@ -282,4 +287,10 @@ def _history(order: DeviceOrder) -> History | None:
     found = order.history
     if found is None:
         return None
-    return History.of(stored=found.stored, newest=found.newest, payloads=found.payloads)
+    return History.of(
+        stored=found.stored,
+        newest=found.newest,
+        payloads=found.payloads,
+        batches=found.batches,
+        points=found.points,
+    )

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ilyama_protocol.intake.conflicts import Conflict
 from ilyama_protocol.intake.datapoints import DatapointKind, Points
-from ilyama_protocol.intake.dedup import Conflict
-from ilyama_protocol.intake.history import BatchNeed, History
+from ilyama_protocol.intake.history import History, Need
 from ilyama_protocol.intake.lineage_rulings import LineageRulings, PauseReason, StagingReason
 from ilyama_protocol.intake.outcomes import (
     Arrival,
@@ -23,7 +23,8 @@ from ilyama_protocol.intake.outcomes import (
     StagedMessage,
     StagedRows,
 )
-from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.intake.state import BoundSchema, DeviceState
+from ilyama_protocol.messages import RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
 
 
@@ -67,15 +68,32 @@ class Decisions:
         self.conflicts: Counter[Conflict] = Counter()
         self.conflicts_since: dict[Conflict, int] = {}
         self.keys: dict[str, DatapointKind] = {}
-        self.needs: list[BatchNeed] = []
         self.pauses: list[PauseAsked] = []
         self.staged_rows: Counter[BacklogPlace] = Counter()
         self.staged_bytes: Counter[BacklogPlace] = Counter()
+        self.needs: list[Need] = []
+        self.out_of_window = 0
+        """Values of telemetry that are too old, or too far ahead, to give datapoints."""
 
     def release(self) -> Outcomes:
         """Hand over what was decided since the last release."""
         released, self.outcomes = self.outcomes, Outcomes()
         return released
+
+    def schema_in_force(
+        self, arrival: Arrival, batch: RowBatch | TelemetryBatch
+    ) -> BoundSchema | None:
+        """The columns behind the hash that a batch names, as far as any batch has told them."""
+        lineage = self.state.lineages.get(batch.source_table)
+        bound = None if lineage is None else lineage.schemas.get(batch.schema_hash)
+        if bound is None and batch.schema_columns is not None:
+            bound = BoundSchema(arrival.received_at, batch.schema_columns)
+        return bound
+
+    def bind(self, batch: RowBatch | TelemetryBatch, schema: BoundSchema | None) -> None:
+        """Let the columns behind a batch's hash hold from now on, unless they do already."""
+        if schema is not None:
+            self.state.lineage(batch.source_table).schemas.setdefault(batch.schema_hash, schema)
 
     def name_keys(self, points: Iterable[Points]) -> None:
         """Note the datapoint keys that came up, each with the kind it came up with first."""
@@ -95,6 +113,7 @@ class Decisions:
             Outcome.REJECTED,
             source_table=rejection.source_table,
             batch_id=rejection.batch_id,
+            batch_seq=rejection.batch_seq,
             code=rejection.code.value,
             rows_received=rejection.row_count,
             rows_rejected=rejection.row_count,
@@ -128,6 +147,7 @@ class Decisions:
         *,
         source_table: str | None = None,
         batch_id: str | None = None,
+        batch_seq: int | None = None,
         code: str | None = None,
         **rows: int,
     ) -> None:
@@ -139,6 +159,7 @@ class Decisions:
                 outcome,
                 source_table=source_table,
                 batch_id=batch_id,
+                batch_seq=batch_seq,
                 code=code,
                 **rows,
             )

@@ -108,10 +108,10 @@ class RowIntake:
         told = self._told(DecidedRows(arrival, batch, decision.new, decision.late), numbers)
         reason = self._decisions.rulings.staging_reason(batch)
         if reason is None:
-            schema = self._schema_in_force(arrival, batch)
+            schema = self._decisions.schema_in_force(arrival, batch)
             return self._materialized(told, batch, schema)
         is_reviewed = reason is StagingReason.SCHEMA_REVIEW
-        schema = None if is_reviewed else self._schema_in_force(arrival, batch)
+        schema = None if is_reviewed else self._decisions.schema_in_force(arrival, batch)
         staged = [StagedRows(told, reason)] if decision.new else []
         return _Sorted(_none_of(told), staged, schema)
 
@@ -169,19 +169,11 @@ class RowIntake:
         lineage = self._decisions.state.lineages.get(source_table)
         return lineage is not None and bool(lineage.floors)
 
-    def _schema_in_force(self, arrival: Arrival, batch: RowBatch) -> BoundSchema | None:
-        lineage = self._decisions.state.lineages.get(batch.source_table)
-        bound = None if lineage is None else lineage.schemas.get(batch.schema_hash)
-        if bound is None and batch.schema_columns is not None:
-            bound = BoundSchema(arrival.received_at, batch.schema_columns)
-        return bound
-
     def _remember(self, found: _Sorted, decision: RowsDecision, *, hashes: RowHashes) -> None:
         """Make the decision part of the state; from here on nothing can fail."""
         arrival, batch, state = found.accepted.arrival, found.accepted.batch, self._decisions.state
         lineage = state.lineage(batch.source_table)
-        if found.schema is not None:
-            lineage.schemas.setdefault(batch.schema_hash, found.schema)
+        self._decisions.bind(batch, found.schema)
         if decision.new:
             rank = state.epochs.setdefault(batch.journal_epoch, len(state.epochs))
             watermark = lineage.watermarks.get(batch.journal_epoch, -1)

@@ -9,12 +9,20 @@ from typing import Any
 
 from tests.oracle.canonical import content, pk_hash
 from tests.oracle.datapoints import Datapoints
-from tests.oracle.instants import utc_day
+from tests.oracle.instants import microseconds, utc_day
 from tests.oracle.predicates import legal_table
-from tests.oracle.records import Event, LedgerLine, RawBatch, RejectedBatch, RowChange
+from tests.oracle.records import (
+    Event,
+    LedgerLine,
+    RawBatch,
+    RejectedBatch,
+    RowChange,
+    TelemetrySample,
+)
 from tests.oracle.rows import RowKey, RowMemory
 from tests.oracle.scanner import SourceObject
 from tests.oracle.staging import HOLDING, Aside, Columns, Lineage, Staging, misfits
+from tests.oracle.telemetry import TelemetryMemory
 from tests.oracle.topics import Address, parse_topic
 from tests.oracle.validation import Verdict, judge
 
@@ -45,10 +53,12 @@ class Oracle:
         self._columns: dict[tuple[str, str, str], Columns] = {}
         self.staging = Staging()
         self._memory = RowMemory()
+        self._telemetry = TelemetryMemory()
         self._datapoints = Datapoints()
         self._raw: list[RawBatch] = []
         self._rejected: list[RejectedBatch] = []
         self._changes: list[RowChange] = []
+        self._samples: list[TelemetrySample] = []
         self._ledger: list[LedgerLine] = []
 
     def feed(self, event: Event) -> None:
@@ -77,13 +87,23 @@ class Oracle:
             "rejected_batches": [row._asdict() for row in self._rejected],
             "row_changes": [row._asdict() for row in self._changes],
             "staged_rows": [row._asdict() for row in self.staging.rows],
-            "key_conflicts": [row._asdict() for row in self._memory.conflicts()],
+            "telemetry_samples": [row._asdict() for row in self._samples],
+            "key_conflicts": [
+                row._asdict()
+                for memory in (self._memory, self._telemetry, self._datapoints)
+                for row in memory.conflicts()
+            ],
             "batch_ledger": [row._asdict() for row in self._ledger],
             "metric_datapoint": [row._asdict() for row in self._datapoints.metric],
             "state_datapoint": [row._asdict() for row in self._datapoints.state],
             "quarantined_datapoints": [row._asdict() for row in self._datapoints.quarantined],
             "current_value": [row._asdict() for row in self._datapoints.current()],
         }
+
+    @property
+    def out_of_window(self) -> int:
+        """How many values were too old or too far ahead to give a datapoint."""
+        return self._datapoints.out_of_window
 
     def served_current_values(self) -> list[dict[str, Any]]:
         """The current values without those of lineages with too many instances."""
@@ -110,9 +130,33 @@ class Oracle:
         table = verdict.document.get("source_table")
         if verdict.is_readable and legal_table(table):
             line = line._replace(source_table=table)
+        if verdict.code is None and line.kind == "telemetry":
+            return self._telemetry_line(line, verdict, payload)
         if verdict.code is not None:
             return self._rejected_line(line, verdict, payload)
         return self._taken_line(line, verdict.document) if line.kind == "rows" else line
+
+    def _telemetry_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
+        """Checks 19 to 21, which need to know what came before."""
+        batch, device_id = verdict.document, str(line.device_id)
+        outcome = self._telemetry.outcome(device_id, batch)
+        if outcome.endswith("batch_seq"):
+            refused = verdict._replace(code=outcome, json_path="$.batch_seq")
+            return self._rejected_line(line, refused, payload)
+        line = line._replace(batch_id=batch["batch_id"].lower(), batch_seq=batch["batch_seq"])
+        affinities, rows = _affinities(self._columns_of(line, batch)), len(batch["rows"])
+        for index in range(rows if outcome == "new" else 0):
+            sample = _sample(line, batch, index)
+            self._samples.append(sample)
+            fields = batch["rows"][index]["fields"]
+            self._datapoints.sample(sample, fields=fields, affinities=affinities)
+        return line._replace(
+            outcome="accepted" if outcome == "new" else "duplicate",
+            rows_received=rows,
+            rows_new=rows if outcome == "new" else 0,
+            rows_duplicate=0 if outcome == "new" else rows,
+            rows_conflict=rows if outcome == "conflict" else 0,
+        )
 
     def _rejected_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
         rows = verdict.document.get("rows") if verdict.is_readable else None
@@ -130,8 +174,10 @@ class Oracle:
             )
         )
         is_named = line.kind in _BATCHES and verdict.has_batch_id
+        is_numbered = line.kind == "telemetry" and verdict.has_batch_seq
         return line._replace(
             batch_id=verdict.document["batch_id"].lower() if is_named else None,
+            batch_seq=verdict.document["batch_seq"] if is_numbered else None,
             outcome="rejected",
             code=code,
             rows_received=count,
@@ -204,10 +250,15 @@ class Oracle:
             self.staging.set_aside(aside._replace(reason="materialization_failed"))
             return "materialization_failed"
         self._changes.append(aside.change)
-        told = aside.columns
-        affinities = None if told is None else {n: told[n]["decl_type_affinity"] for n in told}
+        affinities = _affinities(aside.columns)
         self._datapoints.observe(aside.change, pk=aside.pk, row=aside.row, affinities=affinities)
         return "new"
+
+
+def _affinities(columns: Columns | None) -> dict[str, str] | None:
+    if columns is None:
+        return None
+    return {name: column["decl_type_affinity"] for name, column in columns.items()}
 
 
 def _outcome(outcomes: Counter[str]) -> dict[str, Any]:
@@ -242,6 +293,24 @@ def _row_change(
         synthetic=False,
         batch_id=str(line.batch_id),
         row_index=index,
+        received_at=line.received_at,
+        day=utc_day(line.received_at),
+    )
+
+
+def _sample(line: LedgerLine, batch: SourceObject, index: int) -> TelemetrySample:
+    sent = batch["rows"][index]
+    row_id = sent.get("row_id")
+    return TelemetrySample(
+        device_id=str(line.device_id),
+        source_table=batch["source_table"],
+        batch_id=str(line.batch_id),
+        batch_seq=batch["batch_seq"],
+        row_index=index,
+        row_id=None if row_id is None else row_id.lower(),
+        ts=microseconds(sent["ts"]),
+        fields=sent["fields"].source,
+        schema_hash=batch["schema_hash"],
         received_at=line.received_at,
         day=utc_day(line.received_at),
     )

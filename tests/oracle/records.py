@@ -77,6 +77,22 @@ class StagedRow(NamedTuple):
     kind: str
 
 
+class TelemetrySample(NamedTuple):
+    """One row of an accepted telemetry batch."""
+
+    device_id: str
+    source_table: str
+    batch_id: str
+    batch_seq: int
+    row_index: int
+    row_id: str | None
+    ts: int
+    fields: str
+    schema_hash: str
+    received_at: int
+    day: str
+
+
 class KeyConflict(NamedTuple):
     """Other content that arrived under a known key, and how often."""
 
@@ -100,6 +116,7 @@ class LedgerLine(NamedTuple):
     batch_id: str | None
     payload_sha256: str
     outcome: str
+    batch_seq: int | None = None
     code: str | None = None
     rows_received: int = 0
     rows_new: int = 0
