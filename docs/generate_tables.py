@@ -58,6 +58,8 @@ _RECORDS = {
     "past_drains": "What drains took that are forgotten, by day and origin.",
     "schema_binding": "Accepted schemas of projects and devices, and what becomes of columns.",
     "schema_review": "Schemas that a person decides on, one line per lineage and schema.",
+    "rejection": "Rejected messages and their life: a state, a note, and what the last look found.",
+    "rejection_replay": "Replays of rejections: who asked, where it landed, what became of it.",
     "segment": "Landed files, and the drain that took each.",
     "staged_backlog": "What each drain has set aside and why, and the drain that released it.",
     "table_schema": "The columns behind each schema hash that a device has sent.",

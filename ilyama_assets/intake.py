@@ -19,6 +19,7 @@ from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.drains.running import Pace, RunReport, drain_day
 from ilyama_assets.partitions import ARRIVAL_DAYS
 from ilyama_assets.plots import intake_plot
+from ilyama_assets.rejection_report import MOST_GROUPS, rejection_table
 from ilyama_assets.sources import SOURCE_KEYS
 from ilyama_assets.tables import (
     BATCH_LEDGER,
@@ -31,22 +32,26 @@ from ilyama_assets.tables import (
     ROW_CHANGES,
     STAGED_ROWS,
     STATE_DATAPOINT,
+    TELEMETRY_SAMPLES,
 )
 from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.rejections import RejectionFilter
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_resources.spark import Spark
 
+POINT_SOURCES = [ROW_CHANGES.name, TELEMETRY_SAMPLES.name]
 INTAKE_SPECS: list[AssetSpec] = [
     table_spec(RAW_BATCHES, group="intake", deps=SOURCE_KEYS),
     table_spec(REJECTED_BATCHES, group="intake", deps=[RAW_BATCHES.name]),
     table_spec(BATCH_LEDGER, group="intake", deps=[RAW_BATCHES.name]),
     table_spec(KEY_CONFLICTS, group="intake", deps=[RAW_BATCHES.name]),
     table_spec(ROW_CHANGES, group="edge", deps=[RAW_BATCHES.name]),
+    table_spec(TELEMETRY_SAMPLES, group="edge", deps=[RAW_BATCHES.name]),
     table_spec(STAGED_ROWS, group="edge", deps=[RAW_BATCHES.name]),
-    table_spec(METRIC_DATAPOINT, group="datapoints", deps=[ROW_CHANGES.name]),
-    table_spec(STATE_DATAPOINT, group="datapoints", deps=[ROW_CHANGES.name]),
-    table_spec(QUARANTINED_DATAPOINTS, group="datapoints", deps=[ROW_CHANGES.name]),
+    table_spec(METRIC_DATAPOINT, group="datapoints", deps=POINT_SOURCES),
+    table_spec(STATE_DATAPOINT, group="datapoints", deps=POINT_SOURCES),
+    table_spec(QUARANTINED_DATAPOINTS, group="datapoints", deps=POINT_SOURCES),
 ]
 
 
@@ -125,10 +130,13 @@ def _materializations(run: RunReport, parts: Intake) -> Iterator[MaterializeResu
     now = datetime.now(UTC)
     with parts.gateway.transaction() as tx:
         plot = intake_plot(tx.ledger.hourly(now - timedelta(days=1)), until=now)
+        groups = tx.rejections.largest_groups(RejectionFilter(), limit=MOST_GROUPS)
     for contract in INTAKE_TABLES:
         metadata = _metadata(run, parts, contract.name)
         if contract.name in (RAW_BATCHES.name, BATCH_LEDGER.name):
             metadata["intake over the last day"] = plot
+        if contract.name == REJECTED_BATCHES.name:
+            metadata["rejections by code, table and firmware"] = rejection_table(groups)
         yield MaterializeResult(asset_key=contract.name, metadata=metadata)
 
 
@@ -145,6 +153,7 @@ def _metadata(run: RunReport, parts: Intake, table: str) -> dict[str, Any]:
         "rows rejected": run.rows["rejected"],
         "rows staged": run.rows["staged"],
         "rows written": run.written[table],
+        "telemetry values out of window": run.out_of_window,
         "bytes received": run.bytes_received,
         "bytes written": run.bytes_written[table],
         "Delta version": parts.warehouse.version(table),

@@ -109,6 +109,27 @@ ROW_CHANGES = TableContract(
     ),
 )
 
+TELEMETRY_SAMPLES = TableContract(
+    "telemetry_samples",
+    "Telemetry of device tables, row by row as it was sent, whatever the devices' clocks said.",
+    (
+        _DEVICE,
+        _TABLE,
+        TableColumn("batch_id", TEXT, "batch the row came in; a device uses an id once"),
+        TableColumn("batch_seq", LONG, "number of the batch, rising within its table"),
+        TableColumn("row_index", LONG, "place of the row in its batch"),
+        TableColumn("row_id", TEXT, "the device's own id of the row", repeats=False),
+        TableColumn("ts", MOMENT, "moment the row speaks of, by the device's clock"),
+        TableColumn("fields", TEXT, "fields of the row as sent", skipping=False, repeats=False),
+        _SCHEMA,
+        _SEGMENT,
+        _POSITION,
+        _RECEIVED,
+        _DRAIN,
+        _DAY,
+    ),
+)
+
 KEY_CONFLICTS = TableContract(
     "key_conflicts",
     "Other content under a key already taken: a cloned device, or a counter that was reset.",
@@ -289,6 +310,7 @@ INTAKE_TABLES = (
     BATCH_LEDGER,
     KEY_CONFLICTS,
     ROW_CHANGES,
+    TELEMETRY_SAMPLES,
     STAGED_ROWS,
     METRIC_DATAPOINT,
     STATE_DATAPOINT,

@@ -153,6 +153,8 @@ class Settings(BaseSettings):
     run_keep_days: PositiveInt = 14
     payload_max_bytes: PositiveInt = 512 * _KIB
     batch_max_rows: PositiveInt = 4096
+    retention_metric_days: PositiveInt = 30
+    retention_state_days: PositiveInt = 365
     dagster_port: Port = 3000
     served_instances: PositiveInt = 1000
     stale_after_h: PositiveFloat = 24

@@ -18,6 +18,7 @@ TABLES = (
     "rejected_batches",
     "row_changes",
     "staged_rows",
+    "telemetry_samples",
     "key_conflicts",
     "batch_ledger",
     "metric_datapoint",

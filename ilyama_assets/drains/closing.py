@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from ilyama_assets.drains.encoding import ROW_COUNTS
-from ilyama_assets.drains.projection import decoded
+from ilyama_assets.drains.projection import decoded, one_per_identity
+from ilyama_assets.drains.rejecting import OUTCOMES_SCHEMA, REJECTIONS_SCHEMA
+from ilyama_assets.drains.rejecting import decoded as decoded_rows
 from ilyama_assets.drains.sealing import Seal
 from ilyama_assets.drains.totals import GROUP
+from ilyama_protocol.intake.outcomes import Origin
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.current_values import Lineage
 from ilyama_resources.postgres.drains import Drain
@@ -28,8 +31,12 @@ def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: 
     _govern(tx, drain, seal)
     tx.backlog.add(seal.staged)
     tx.backlog.release(seal.released, drain_id=drain.drain_id)
+    for paused in seal.pauses:
+        lineage = (paused.device_id, paused.source_table)
+        tx.pauses.add([lineage], paused.reason, note=paused.note)
     for totals in seal.ledger:
         tx.ledger.add(_ledger_totals(drain, totals))
+    _write_rejections(tx, drain, seal)
     _advance_current_values(tx, drain, seal, served_instances=served_instances)
 
 
@@ -40,10 +47,21 @@ def _govern(tx: Transaction, drain: Drain, seal: Seal) -> None:
     tx.reviews.queue(seal.reviews, drain_id=drain.drain_id)
 
 
+def _write_rejections(tx: Transaction, drain: Drain, seal: Seal) -> None:
+    """Rejections begin their life; those that were replayed go on with it."""
+    rejected = decoded_rows(seal.rejections, REJECTIONS_SCHEMA)
+    if drain.origin == Origin.REJECTION:
+        tx.rejections.judge_again(rejected)
+        outcomes = decoded_rows(seal.replayed, OUTCOMES_SCHEMA)
+        tx.rejection_replays.settle(outcomes, drain_id=drain.drain_id)
+    else:
+        tx.rejections.add(rejected)
+
+
 def _advance_current_values(
     tx: Transaction, drain: Drain, seal: Seal, *, served_instances: int
 ) -> None:
-    values = decoded(seal.current)
+    values = one_per_identity(decoded(seal.current))
     lineages = values.select(["owner_id", "source_table"]).group_by(["owner_id", "source_table"])
     touched = {tuple(row.values()) for row in lineages.aggregate([]).to_pylist()}
     tx.current_values.stop_serving(seal.crowded)

@@ -12,8 +12,17 @@ import msgspec
 
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules
-from ilyama_protocol.intake.history import BatchNeed, KnownPayload, NewestChange, StoredRow
+from ilyama_protocol.intake.history import (
+    KnownBatch,
+    KnownPayload,
+    Need,
+    NewestChange,
+    StoredPoint,
+    StoredRow,
+)
+from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.outcomes import Origin
+from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.staged_backlog import StagedSum
@@ -25,6 +34,8 @@ class LookedUp(msgspec.Struct):
     stored: list[StoredRow] = []
     newest: list[NewestChange] = []
     payloads: list[KnownPayload] = []
+    batches: list[KnownBatch] = []
+    points: list[StoredPoint] = []
 
 
 class DeviceOrder(msgspec.Struct):
@@ -57,6 +68,8 @@ class WorkOrder(msgspec.Struct):
     batch_max_rows: int
     served_instances: int
     devices: list[DeviceOrder]
+    metric_days: int = DEFAULT_LIMITS.metric_days
+    state_days: int = DEFAULT_LIMITS.state_days
     origin: Origin = Origin.LIVE
     poison: str | None = None
     projects: dict[str, ProjectRules] = {}
@@ -76,7 +89,16 @@ class DeviceNeeds(msgspec.Struct):
     """A device that cannot be decided before something is looked up."""
 
     device_id: str | None
-    needs: list[BatchNeed]
+    needs: list[Need]
+
+
+class LineagePaused(msgspec.Struct, frozen=True):
+    """A lineage that the drain pauses, with a word for the operator."""
+
+    device_id: str
+    source_table: str
+    reason: PauseReason
+    note: str | None = None
 
 
 class Findings(msgspec.Struct):
@@ -87,6 +109,7 @@ class Findings(msgspec.Struct):
     repeated_keys: list[str] = []
     rule_breaches: dict[str, int] = {}
     quarantined: dict[str, int] = {}
+    out_of_window: int = 0
 
 
 class TaskFailed(msgspec.Struct):
@@ -105,6 +128,10 @@ class Products(msgspec.Struct):
     """The newest values of devices, as Arrow streams."""
     crowded: list[tuple[str, str]] = []
     """Lineages with more instances than are served from Postgres."""
+    rejections: list[bytes] = []
+    """What was refused, as Arrow streams."""
+    replayed: list[bytes] = []
+    """What became of replayed messages, as Arrow streams."""
     ledger: bytes = b""
     keys: dict[str, str] = {}
     findings: Findings = msgspec.field(default_factory=Findings)
@@ -114,9 +141,11 @@ class Products(msgspec.Struct):
     """Schemas that policies accepted in projects."""
     resumed: list[tuple[str, str]] = []
     """Lineages whose devices went back to an accepted schema."""
+    pauses: list[LineagePaused] = []
     failure: TaskFailed | None = None
 
 
+_STREAMS = ("current", "rejections", "replayed")
 _order_decoder = msgspec.msgpack.Decoder(WorkOrder)
 _products_decoder = msgspec.msgpack.Decoder(Products)
 _encoder = msgspec.msgpack.Encoder()
@@ -139,10 +168,11 @@ def decode_products(data: bytes) -> Products:
 
 def in_portions(products: Products) -> Iterator[Products]:
     """Products in parts that each fit a message to the driver; joined they are the same."""
-    first, *others = products.current or [b""]
-    yield msgspec.structs.replace(products, current=[first])
-    for values in others:
-        yield Products(current=[values])
+    first = {name: getattr(products, name)[:1] for name in _STREAMS}
+    yield msgspec.structs.replace(products, **first)
+    for name in _STREAMS:
+        for stream in getattr(products, name)[1:]:
+            yield msgspec.structs.replace(Products(), **{name: [stream]})
 
 
 def spread(devices: Iterable[DeviceOrder], tasks: int) -> list[list[DeviceOrder]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ilyama_assets.drains.datapoint_ids import datapoint_ids
-from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE, DatapointKind
+from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, DatapointKind
 from ilyama_protocol.intake.identities import identities
 from ilyama_protocol.intake.outcomes import CurrentValues
 
@@ -39,6 +41,9 @@ PROJECTION_SCHEMA = pa.schema(
     ]
 )
 
+_SMALL = pa.ipc.IpcWriteOptions(compression="zstd")
+"""They go from the task to the driver and into the seal: better made small by the task."""
+
 _WORDS = ("owner_kind", "owner_id", "key", "provenance", "kind", "source", "policy", "source_table")
 """Columns with few words for many values; on their way they carry each word once."""
 
@@ -51,22 +56,23 @@ def projected(devices: Sequence[tuple[str, CurrentValues]]) -> pa.Table:
         for key, of_key in current.items()
     ]
     counts = np.array([len(of_key) for _, _, of_key in found], np.int64)
-    values = [value for _, _, of_key in found for value in of_key.values()]
-    metric = [value.kind is DatapointKind.METRIC for value in values]
-    told = [*zip((value.value for value in values), metric, strict=True)]
-    ts = np.array([value.ts for value in values], np.int64)
-    series = np.array([value.series for value in values], np.uint64)
+    values = [*chain.from_iterable(of_key.values() for _, _, of_key in found)]
+    kinds, contents = [*map(_KIND, values)], [*map(_CONTENT, values)]
+    metric = np.array([kind is DatapointKind.METRIC for kind in kinds], np.bool_)
+    ts = np.fromiter(map(_TS, values), np.int64, len(values))
+    series = np.fromiter(map(_SERIES, values), np.uint64, len(values))
     columns: dict[str, Any] = {
-        "identity": [name for place in found for name in identities(*place)],
+        "identity": [*chain.from_iterable(identities(*place) for place in found)],
         "owner_id": _repeated([device_id for device_id, _, _ in found], counts),
         "key": _shown(_repeated([key for _, key, _ in found], counts)),
-        "instance": _shown([instance for _, _, of_key in found for instance in of_key]),
-        "kind": [_NAMES[value.kind] for value in values],
-        "value_double": [content if is_metric else None for content, is_metric in told],
-        "value_text": _shown([None if is_metric else content for content, is_metric in told]),
+        "instance": _shown([*chain.from_iterable(of_key for _, _, of_key in found)]),
+        "kind": [*map(_NAMES.__getitem__, kinds)],
+        "value_double": pa.array(contents, pa.float64(), mask=~metric),
+        "value_text": _shown(pa.array(contents, pa.string(), mask=metric)),
         "ts": pa.array(ts).cast(PROJECTION_SCHEMA.field("ts").type),
         "datapoint_id": datapoint_ids(ts, series),
-        "source_table": [value.source_table for value in values],
+        "source": [*map(_SOURCE, values)],
+        "source_table": [*map(_SOURCE_TABLE, values)],
     }
     for name, word in _CONSTANTS.items():
         columns[name] = pa.repeat(word, len(values))
@@ -79,11 +85,13 @@ def projected(devices: Sequence[tuple[str, CurrentValues]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=PROJECTION_SCHEMA)
 
 
+_KIND, _CONTENT, _TS = attrgetter("kind"), attrgetter("value"), attrgetter("ts")
+_SERIES, _SOURCE = attrgetter("series"), attrgetter("source")
+_SOURCE_TABLE = attrgetter("source_table")
 _NAMES = {kind: kind.value for kind in DatapointKind}
 _CONSTANTS = {
     "owner_kind": OWNER_KIND,
     "provenance": PROVENANCE,
-    "source": SOURCE,
     "policy": POLICY,
 }
 
@@ -97,7 +105,7 @@ def encoded(tables: Sequence[pa.Table]) -> Iterator[bytes]:
             place = batch.schema.get_field_index(name)
             batch = batch.set_column(place, name, batch.column(place).dictionary_encode())
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
+        with pa.ipc.new_stream(sink, batch.schema, options=_SMALL) as writer:
             writer.write_batch(batch)
         yield bytes(sink.getvalue().to_pybytes())
 
@@ -110,6 +118,17 @@ def decoded(streams: Iterable[bytes]) -> pa.Table:
         if stream
     ]
     return pa.concat_tables(tables) if tables else PROJECTION_SCHEMA.empty_table()
+
+
+def one_per_identity(values: pa.Table) -> pa.Table:
+    """The values that are current among several of one identity, as a replay may give them."""
+    if pc.count_distinct(values["identity"]).as_py() == values.num_rows:
+        return values
+    order = [("ts", "descending"), ("source", "ascending"), ("kind", "ascending")]
+    ranked = values.sort_by(order)
+    numbered = ranked.append_column("place", pa.array(range(ranked.num_rows)))
+    first = numbered.group_by("identity").aggregate([("place", "min")])
+    return ranked.take(first["place_min"])
 
 
 def _of_today(values: pa.Table) -> pa.Table:
@@ -125,5 +144,5 @@ def _repeated(texts: Sequence[str], counts: npt.NDArray[np.int64]) -> pa.Array:
     return pa.array(texts, pa.string()).take(pa.array(np.repeat(np.arange(len(texts)), counts)))
 
 
-def _shown(texts: Sequence[object]) -> pa.Array:
+def _shown(texts: Sequence[object] | pa.Array) -> pa.Array:
     return pc.replace_substring(pa.array(texts, pa.string()), NUL, SHOWN_NUL)

@@ -23,6 +23,7 @@ from ilyama_assets.drains.deciding import Decider
 from ilyama_assets.drains.errors import DrainHeld, DrainInterrupted, WarehouseAhead
 from ilyama_assets.drains.orders import WorkOrder
 from ilyama_assets.drains.planning import Plan, plan_drain, plan_release
+from ilyama_assets.drains.recalling import recall_rejections
 from ilyama_assets.drains.replay import replay_day
 from ilyama_assets.drains.sealing import (
     IntegrityReport,
@@ -35,6 +36,7 @@ from ilyama_assets.drains.sealing import (
 from ilyama_assets.drains.staged_reading import files_of
 from ilyama_assets.tables import INTAKE_TABLES
 from ilyama_protocol.intake.outcomes import Origin
+from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
 from ilyama_resources.data_files import by_table
 from ilyama_resources.delta import Warehouse
@@ -77,6 +79,7 @@ class Intake:
             self.warehouse.ensure(contract)
         self.landing.register_found(self.gateway)
         self._refuse_older_records()
+        recall_rejections(self.gateway, self.warehouse)
 
     def _refuse_older_records(self) -> None:
         # The tables first: another run may open and commit a drain between the two readings.
@@ -162,9 +165,12 @@ class Intake:
             if not waiting:
                 return None
             drain_id = tx.drains.last_id() + 1
-            tx.drains.open(drain_id, waiting[0].day, origin=Origin.LIVE)
+            tx.drains.open(drain_id, waiting[0].day, origin=waiting[0].origin)
             taken = tx.segments.take(
-                waiting[0].day, drain_id, at_most_bytes=self.settings.drain_max_bytes
+                waiting[0].day,
+                drain_id,
+                at_most_bytes=self.settings.drain_max_bytes,
+                origin=waiting[0].origin,
             )
             tx.drains.measure(
                 drain_id,
@@ -180,13 +186,25 @@ class Intake:
     def _replayed(self, drain: Drain) -> Seal:
         """A replay that fails is given up: it has changed nothing and must not stop intake."""
         try:
-            return replay_day(self.session(), self.gateway, self.warehouse, drain)
+            return replay_day(
+                self.session(), self.gateway, self.warehouse, drain, limits=self._limits
+            )
         except PySparkException as error:
             note = f"the replay of {drain.day} failed and was given up: {gist(error)}"
             with self.gateway.transaction() as tx:
                 tx.drains.abandon(drain.drain_id, note)
                 tx.commit()
             raise DrainInterrupted(note) from error
+
+    @property
+    def _limits(self) -> Limits:
+        settings = self.settings
+        return Limits(
+            settings.payload_max_bytes,
+            settings.batch_max_rows,
+            settings.retention_metric_days,
+            settings.retention_state_days,
+        )
 
     def _decided(self, drain: Drain) -> Seal:
         with self.gateway.transaction() as tx:
@@ -223,6 +241,8 @@ class Intake:
             batch_max_rows=self.settings.batch_max_rows,
             served_instances=self.settings.served_instances,
             devices=[],
+            metric_days=self.settings.retention_metric_days,
+            state_days=self.settings.retention_state_days,
             origin=Origin(drain.origin),
             poison=poison(),
             projects=dict(plan.projects),

@@ -7,21 +7,20 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
-from ilyama_protocol.intake.outcomes import Arrival, DecidedRows, Message
+from ilyama_assets.drains.replayed_messages import arrival_of, in_microseconds
+from ilyama_protocol.intake.outcomes import DecidedRows
 from ilyama_protocol.messages import RowBatch
 from ilyama_protocol.stored_contents import contents_of
-from ilyama_protocol.topics import parse_topic
 
 Longs = npt.NDArray[np.int64]
 _OF_MESSAGE = (
     "segment_id",
     "position",
+    "received_at",
     "topic",
     "user_properties",
     "payload_sha256",
@@ -37,7 +36,7 @@ def decided_rows(device_id: str, rows: pa.Table) -> Iterator[DecidedRows]:
     """The rows of one device, message by message; they are in order of received_at and index."""
     columns = _Columns(rows)
     for told, (begin, end) in zip(columns.messages, columns.spans, strict=True):
-        arrival = _arrival(device_id, told, int(columns.received_at[begin]))
+        arrival = arrival_of(device_id, told)
         indexes = columns.row_index[begin:end]
         late = {*indexes[columns.late[begin:end]].tolist()}
         batch = _batch(told, columns, begin, end)
@@ -58,7 +57,7 @@ class _Columns:
         # A device's clock stands still for no two messages.
         begins = np.flatnonzero(np.diff(self.received_at, prepend=self.received_at[0] - 1))
         self.spans = [*pairwise([*begins.tolist(), len(self.op)])]
-        self.messages = rows.select(_OF_MESSAGE).take(begins).to_pylist()
+        self.messages = in_microseconds(rows.select(_OF_MESSAGE).take(begins)).to_pylist()
 
 
 def _batch(told: dict[str, Any], columns: _Columns, begin: int, end: int) -> RowBatch:
@@ -93,23 +92,3 @@ def _at_their_place(indexes: Longs, values: list[Any], absent: Any) -> list[Any]
 def _compact(indexes: Longs) -> Sequence[int]:
     whole = indexes[-1] == len(indexes) - 1
     return range(len(indexes)) if whole else indexes.tolist()
-
-
-def _arrival(device_id: str, told: dict[str, Any], received_at: int) -> Arrival:
-    properties = told["user_properties"]
-    message = Message(
-        told["segment_id"],
-        told["position"],
-        told["topic"] or "",
-        b"",
-        received_at,
-        user_properties=msgspec.json.decode(properties) if properties else {},
-    )
-    return Arrival(
-        message,
-        parse_topic(message.topic),
-        device_id,
-        received_at,
-        told["payload_sha256"] or "",
-        UNKNOWN_FIRMWARE,
-    )

@@ -27,6 +27,7 @@ class RunReport:
     bytes_written: Counter[str] = field(default_factory=Counter)
     bytes_received: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
+    out_of_window: int = 0
     versions: dict[str, int] = field(default_factory=dict)
     received: int = 0
     accounted: int = 0
@@ -44,6 +45,7 @@ class RunReport:
         for encoded in report.seal.ledger:
             self._add_ledger(encoded)
         self.quarantined.update(report.seal.findings.quarantined)
+        self.out_of_window += report.seal.findings.out_of_window
         self.versions |= report.versions
         self.received += report.integrity.received
         self.accounted += report.integrity.accounted

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import zstandard
 
-from ilyama_assets.drains.orders import DeviceDone, Findings, Products
+from ilyama_assets.drains.orders import DeviceDone, Findings, LineagePaused, Products
 from ilyama_assets.drains.planning import Plan
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_resources.data_files import DataFile
@@ -34,6 +34,10 @@ class Seal(msgspec.Struct):
     reviews: list[ReviewAsked] = []
     accepted: list[PolicyAcceptance] = []
     resumed: list[tuple[str, str]] = []
+    pauses: list[LineagePaused] = []
+    """Lineages that it pauses."""
+    rejections: list[bytes] = []
+    replayed: list[bytes] = []
 
 
 class IntegrityReport(msgspec.Struct):
@@ -80,6 +84,9 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         reviews=[review for p in products for review in p.reviews],
         accepted=sorted({schema for p in products for schema in p.accepted}),
         resumed=[lineage for p in products for lineage in p.resumed],
+        pauses=[paused for p in products for paused in p.pauses],
+        rejections=[rejected for p in products for rejected in p.rejections],
+        replayed=[outcomes for p in products for outcomes in p.replayed],
     )
 
 
@@ -105,6 +112,7 @@ def _joined(findings: Iterable[Findings]) -> Findings:
             joined.rule_breaches[rule] = joined.rule_breaches.get(rule, 0) + count
         for reason, count in found.quarantined.items():
             joined.quarantined[reason] = joined.quarantined.get(reason, 0) + count
+        joined.out_of_window += found.out_of_window
     return joined
 
 

@@ -22,6 +22,7 @@ from ilyama_assets.drains.orders import (
     DeviceDone,
     DeviceNeeds,
     DeviceOrder,
+    LineagePaused,
     Products,
     TaskFailed,
     WorkOrder,
@@ -31,9 +32,10 @@ from ilyama_assets.drains.orders import (
 )
 from ilyama_assets.drains.projection import encoded, projected
 from ilyama_assets.drains.rebuilding import decided_rows
+from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
 from ilyama_assets.drains.staged_reading import read_staged
 from ilyama_assets.drains.totals import encoded_totals
-from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, TABLES
+from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, REJECTED_BATCHES, TABLES
 from ilyama_protocol.governance.policies import NO_PROJECT
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.engine import Device, IntakeEngine
@@ -43,6 +45,7 @@ from ilyama_protocol.intake.outcomes import (
     CurrentValues,
     DecidedRows,
     Message,
+    Origin,
     Outcomes,
 )
 from ilyama_protocol.intake.schema_intake import SchemaIntake
@@ -104,13 +107,16 @@ class _Task:
     def __init__(self, order: WorkOrder) -> None:
         self._order = order
         self._encoder = Encoder(order.drain_id, order.origin)
-        self._limits = Limits(order.payload_max_bytes, order.batch_max_rows)
+        self._limits = Limits(
+            order.payload_max_bytes, order.batch_max_rows, order.metric_days, order.state_days
+        )
         self._decided = _Decided()
         self._products = Products()
         self._current: list[pa.Table] = []
         self._values: list[tuple[str, CurrentValues]] = []
         self._outcomes = Outcomes()
         self._waiting = 0
+        self._out_of_window = 0
 
     def run(self) -> Products:
         messages = _messages_by_topic(self._order)
@@ -124,9 +130,15 @@ class _Task:
             self._decided.tables[name] = [pa.concat_tables(parts).unify_dictionaries()]
         self._decided.tables = split_by_rules(self._decided.tables)
         integrity.inspect(self._decided.tables)
+        integrity.findings.out_of_window = self._out_of_window
         self._products.findings = integrity.findings
         self._products.current = list(encoded(self._current))
-        self._products.ledger = encoded_totals(self._decided.tables.get(BATCH_LEDGER.name, []))
+        ledger = self._decided.tables.get(BATCH_LEDGER.name, [])
+        self._products.ledger = encoded_totals(ledger)
+        rejected = self._decided.tables.get(REJECTED_BATCHES.name, [])
+        self._products.rejections = encoded_rejections(rejected)
+        if self._order.origin is Origin.REJECTION:
+            self._products.replayed = encoded_outcomes(ledger)
         order = self._order
         stem = f"drain-{order.drain_id:08}-{order.attempt}-{order.number:03}-{uuid4().hex}"
         files = write_tables(Path(order.warehouse), self._decided.tables, stem=stem)
@@ -191,6 +203,7 @@ class _Task:
             decided.add({KEY_CONFLICTS.name: conflicts})
         for name, parts in decided.tables.items():
             self._decided.tables.setdefault(name, []).extend(parts)
+        self._out_of_window += decisions.out_of_window
         released = decisions.release()
         self._outcomes.extend(released)
         self._waiting += released.size
@@ -200,6 +213,7 @@ class _Task:
         if order.device_id is None:
             return
         self._keep_schemas(order.device_id, decisions.schemas)
+        self._products.pauses += [LineagePaused(order.device_id, *p) for p in decisions.pauses]
         after = engine.state_after(self._order.drain_id)
         self._products.done.append(DeviceDone(order.device_id, encode_state(after).decode()))
         self._keep_current(order.device_id, engine)
@@ -288,4 +302,10 @@ def _history(order: DeviceOrder) -> History | None:
     found = order.history
     if found is None:
         return None
-    return History.of(stored=found.stored, newest=found.newest, payloads=found.payloads)
+    return History.of(
+        stored=found.stored,
+        newest=found.newest,
+        payloads=found.payloads,
+        batches=found.batches,
+        points=found.points,
+    )

@@ -72,10 +72,10 @@ def newest_points_of_drains(
 
 
 def newest_points(points: pa.Table) -> pa.Table:
-    """The newest of each key; of two at one moment, the one that corrects the other."""
+    """The newest of each key; of two at one moment, the source's rank and corrections decide."""
     keys = _numbered(points)
     moments = points["ts"].cast(pa.int64()).to_numpy()
-    order = np.lexsort((points["revision"].to_numpy(), moments, keys))
+    order = np.lexsort((points["revision"].to_numpy(), -_ranked(points["source"]), moments, keys))
     in_order = keys[order]
     is_last = np.append(in_order[1:] != in_order[:-1], True)[: len(order)]
     return points.take(pa.array(order[is_last]))
@@ -137,6 +137,14 @@ def _told(points: pa.Table, kind: str) -> pa.Table:
         name: pa.nulls(points.num_rows, _POINTS.field(name).type) for name in _VALUES.values()
     }
     return pa.table(absent | columns).select(_POINTS.names).cast(_POINTS)
+
+
+def _ranked(names: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Where each name stands among all of them in their order."""
+    encoded = names.combine_chunks().dictionary_encode()
+    ranks = np.argsort(np.argsort(encoded.dictionary.to_pylist()))
+    found: npt.NDArray[np.int64] = ranks[encoded.indices.to_numpy()]
+    return found
 
 
 def _numbered(points: pa.Table) -> npt.NDArray[np.int64]:

@@ -57,6 +57,10 @@ class Binding(msgspec.Struct, frozen=True, array_like=True):
         return key_under(self.actions.get(column, MIRRORED), source_table, column)
 
 
+USUAL = Binding(0)
+"""Every column under its usual key."""
+
+
 class ActionFault(NamedTuple):
     """Why a set of actions cannot be approved."""
 

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ilyama_protocol.intake.conflicts import Conflict
 from ilyama_protocol.intake.datapoints import DatapointKind, Points
-from ilyama_protocol.intake.dedup import Conflict
-from ilyama_protocol.intake.history import BatchNeed, History
-from ilyama_protocol.intake.lineage_rulings import StagingReason
+from ilyama_protocol.intake.history import History, Need
+from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
 from ilyama_protocol.intake.outcomes import (
     Arrival,
     LedgerLine,
@@ -25,7 +25,8 @@ from ilyama_protocol.intake.outcomes import (
 )
 from ilyama_protocol.intake.schema_intake import SchemaIntake
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
-from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.intake.state import BoundSchema, DeviceState
+from ilyama_protocol.messages import RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
 
 
@@ -38,6 +39,14 @@ class BacklogPlace(NamedTuple):
     source_table: str
     reason: StagingReason
     schema_hash: str = ""
+
+
+class PauseAsked(NamedTuple):
+    """A table of a device that is paused from now on, with a word for the operator."""
+
+    source_table: str
+    reason: PauseReason
+    note: str | None
 
 
 class Decisions:
@@ -58,21 +67,39 @@ class Decisions:
         self.state = state
         self.before = state.copy()
         self.origin = origin
-        self.schemas = SchemaIntake(state, rulings or SchemaRulings())
+        self.rulings = rulings or SchemaRulings()
+        self.schemas = SchemaIntake(state, self.rulings)
         self.history = history or History()
         self.is_told = history is not None
         self.outcomes = Outcomes()
         self.conflicts: Counter[Conflict] = Counter()
         self.conflicts_since: dict[Conflict, int] = {}
         self.keys: dict[str, DatapointKind] = {}
-        self.needs: list[BatchNeed] = []
+        self.pauses: list[PauseAsked] = []
         self.staged_rows: Counter[BacklogPlace] = Counter()
         self.staged_bytes: Counter[BacklogPlace] = Counter()
+        self.needs: list[Need] = []
+        self.out_of_window = 0
+        """Values of telemetry that are too old, or too far ahead, to give datapoints."""
 
     def release(self) -> Outcomes:
         """Hand over what was decided since the last release."""
         released, self.outcomes = self.outcomes, Outcomes()
         return released
+
+    def schema_in_force(
+        self, arrival: Arrival, batch: RowBatch | TelemetryBatch
+    ) -> BoundSchema | None:
+        """The columns behind the hash that a batch names, as far as any batch has told them."""
+        lineage = self.state.lineages.get(batch.source_table)
+        bound = None if lineage is None else lineage.schemas.get(batch.schema_hash)
+        if bound is None and batch.schema_columns is not None:
+            bound = BoundSchema(arrival.received_at, batch.schema_columns)
+        return bound
+
+    def bind(self, batch: RowBatch | TelemetryBatch, schema: BoundSchema | None) -> None:
+        """Let the columns behind a batch's hash hold from now on, unless they do already."""
+        self.schemas.bind(batch, schema)
 
     def name_keys(self, points: Iterable[Points]) -> None:
         """Note the datapoint keys that came up, each with the kind it came up with first."""
@@ -92,10 +119,16 @@ class Decisions:
             Outcome.REJECTED,
             source_table=rejection.source_table,
             batch_id=rejection.batch_id,
+            batch_seq=rejection.batch_seq,
             code=rejection.code.value,
             rows_received=rejection.row_count,
             rows_rejected=rejection.row_count,
         )
+
+    def pause(self, source_table: str, reason: PauseReason, note: str | None = None) -> None:
+        """Pause a lineage from its next batch on."""
+        self.rulings.pause(source_table, reason)
+        self.pauses.append(PauseAsked(source_table, reason, note))
 
     def stage_message(self, staged: StagedMessage, *, rows: int) -> None:
         """Set a whole message aside, undecided."""
@@ -121,6 +154,7 @@ class Decisions:
         *,
         source_table: str | None = None,
         batch_id: str | None = None,
+        batch_seq: int | None = None,
         code: str | None = None,
         **rows: int,
     ) -> None:
@@ -132,6 +166,7 @@ class Decisions:
                 outcome,
                 source_table=source_table,
                 batch_id=batch_id,
+                batch_seq=batch_seq,
                 code=code,
                 **rows,
             )

@@ -27,8 +27,9 @@ from ilyama_protocol.intake.outcomes import (
 from ilyama_protocol.intake.row_intake import RowIntake
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.intake.telemetry_intake import TelemetryIntake
 from ilyama_protocol.limits import DEFAULT_LIMITS, Limits
-from ilyama_protocol.messages import Acknowledgement, RowBatch
+from ilyama_protocol.messages import Acknowledgement, RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import MessageKind, parse_topic
 from ilyama_protocol.validation import Verdict, validate
@@ -65,6 +66,7 @@ class IntakeEngine:
         self._limits = limits
         self._inspect = inspect
         self._rows = RowIntake(self.decisions, device.device_id)
+        self._telemetry = TelemetryIntake(self.decisions, device.device_id, limits)
         self._digests = Digests()
 
     def decide(self, message: Message) -> None:
@@ -101,7 +103,13 @@ class IntakeEngine:
     @property
     def current(self) -> CurrentValues:
         """The newest values among all that was decided."""
-        return self._rows.current
+        current = self._rows.current
+        for key, of_key in self._telemetry.current.items():
+            standing = current.setdefault(key, {})
+            for instance, value in of_key.items():
+                if instance not in standing or value.outdoes(standing[instance]):
+                    standing[instance] = value
+        return current
 
     def _stage(self, arrival: Arrival, error: str) -> None:
         table, batch_id, rows = self._described(arrival)
@@ -130,7 +138,8 @@ class IntakeEngine:
 
     def _received_at(self, message: Message) -> int:
         """The message's place on the device's clock; one that is replayed has its own already."""
-        if self._device.device_id is None or self.decisions.origin is not Origin.LIVE:
+        is_live = self.decisions.origin is Origin.LIVE
+        if self._device.device_id is None or not (is_live or message.timed_anew):
             return message.landed_at
         return self.decisions.state.receive(message.landed_at, len(message.payload))
 
@@ -140,10 +149,15 @@ class IntakeEngine:
         kind = arrival.address.kind
         if kind is MessageKind.DEVICE:
             self.decisions.account(arrival, Outcome.KEPT)
-        elif kind is MessageKind.ROWS and self._rows.repeats(arrival):
-            return
-        else:
+        elif not self._repeats(arrival):
             self._follow(arrival, self._validated(arrival))
+
+    def _repeats(self, arrival: Arrival) -> bool:
+        """Whether the message is known byte for byte, and decided with that."""
+        kind = arrival.address.kind
+        if kind is MessageKind.ROWS:
+            return self._rows.repeats(arrival)
+        return kind is MessageKind.TELEMETRY and self._telemetry.repeats(arrival)
 
     def _validated(self, arrival: Arrival) -> Verdict:
         return validate(
@@ -164,6 +178,8 @@ class IntakeEngine:
                 return verdict.source_table, verdict.batch_id, verdict.row_count
             case RowBatch():
                 return verdict.source_table, verdict.batch_id, len(verdict.op)
+            case TelemetryBatch():
+                return verdict.source_table, verdict.batch_id, len(verdict.ts_us)
             case _:
                 return None, None, 0
 
@@ -173,6 +189,8 @@ class IntakeEngine:
                 self.decisions.reject(arrival, verdict)
             case RowBatch():
                 self._rows.take(arrival, verdict)
+            case TelemetryBatch():
+                self._telemetry.take(arrival, verdict)
             case Acknowledgement():
                 self.decisions.account(arrival, Outcome.KEPT)
             case _:

@@ -8,11 +8,14 @@ from hashlib import sha256
 from uuid import UUID
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from ilyama_protocol.intake.datapoints import DatapointKind, Points
+from ilyama_protocol.intake.datapoints import SOURCE, DatapointKind, Points
+from ilyama_protocol.intake.field_series import FieldSeries
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
 from ilyama_protocol.intake.lineage_rulings import StagingReason
-from ilyama_protocol.messages import RowBatch
+from ilyama_protocol.messages import RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import Address, MessageKind
 
@@ -25,6 +28,7 @@ class Outcome(StrEnum):
     REJECTED = "rejected"
     STAGED = "staged"
     KEPT = "kept"
+    HANDLED = "handled"
 
 
 class Origin(StrEnum):
@@ -46,6 +50,10 @@ class Message(msgspec.Struct, frozen=True):
     landed_at: int
     qos: int = 1
     user_properties: dict[str, str] = {}
+    rejection_id: str | None = None
+    """The rejection that this message replays."""
+    timed_anew: bool = False
+    """Whether a replayed message has no place on its device's clock and needs a new one."""
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -67,6 +75,7 @@ class LedgerLine(msgspec.Struct, frozen=True):
     outcome: Outcome
     source_table: str | None = None
     batch_id: str | None = None
+    batch_seq: int | None = None
     code: str | None = None
     rows_received: int = 0
     rows_new: int = 0
@@ -86,6 +95,8 @@ class RejectedMessage(msgspec.Struct, frozen=True):
     @property
     def rejection_id(self) -> str:
         """The rejection's name: a UUIDv8 of the message's place, the same in every replay."""
+        if self.arrival.message.rejection_id is not None:
+            return self.arrival.message.rejection_id
         place = f"{self.arrival.message.segment_id}/{self.arrival.message.position}"
         number = int.from_bytes(sha256(place.encode()).digest()[:16])
         number = number & ~(0xF << 76) | 0x8 << 76
@@ -139,6 +150,20 @@ class StagedRows(msgspec.Struct, frozen=True):
         return sum(len(batch.pk_text[i]) + len(batch.row_text[i] or "") for i in told.rows)
 
 
+class AcceptedSamples(msgspec.Struct, frozen=True):
+    """The rows of a telemetry batch, with those of their datapoints that are new."""
+
+    arrival: Arrival
+    batch: TelemetryBatch
+    series: FieldSeries
+    points: list[Points]
+
+    @property
+    def moments(self) -> npt.NDArray[np.int64]:
+        """The ts of every row."""
+        return np.frombuffer(self.batch.ts_us, np.int64)
+
+
 class CurrentValue(msgspec.Struct, frozen=True, gc=False):
     """The newest datapoint of a key at an instance that this drain has seen."""
 
@@ -147,10 +172,20 @@ class CurrentValue(msgspec.Struct, frozen=True, gc=False):
     ts: int
     series: int
     source_table: str
+    source: str = SOURCE
+
+    def outdoes(self, other: CurrentValue) -> bool:
+        """Whether this is current rather than another; at one moment, sources and kinds rank."""
+        if self.ts != other.ts:
+            return self.ts > other.ts
+        return (self.source, self.kind.value) < (other.source, other.kind.value)
 
 
 CurrentValues = dict[str, dict[str, CurrentValue]]
 """Current values of one device, by datapoint key and instance."""
+
+
+_LISTS = ("arrivals", "ledger", "rejected", "staged", "accepted", "samples", "staged_rows")
 
 
 class Outcomes(msgspec.Struct):
@@ -162,6 +197,7 @@ class Outcomes(msgspec.Struct):
     staged: list[StagedMessage] = []
     accepted: list[AcceptedRows] = []
     staged_rows: list[StagedRows] = []
+    samples: list[AcceptedSamples] = []
     rows: int = 0
 
     @property
@@ -179,8 +215,21 @@ class Outcomes(msgspec.Struct):
         self.staged_rows.append(staged)
         self.rows += len(staged.rows.rows)
 
+    def accept_samples(self, accepted: AcceptedSamples) -> None:
+        """Take in the rows of a telemetry batch."""
+        self.samples.append(accepted)
+        self.rows += len(accepted.batch.ts_us)
+
     def extend(self, others: Outcomes) -> None:
         """Take in what was decided of other messages."""
-        for name in ("arrivals", "ledger", "rejected", "staged", "accepted", "staged_rows"):
+        for name in (
+            "arrivals",
+            "ledger",
+            "rejected",
+            "staged",
+            "accepted",
+            "samples",
+            "staged_rows",
+        ):
             getattr(self, name).extend(getattr(others, name))
         self.rows += others.rows

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ilyama_protocol.intake.datapoints import datapoints_of
+from ilyama_protocol.intake.datapoints import Points, datapoints_of
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.dedup import LineageMemory, RowsDecision, decide_rows
 from ilyama_protocol.intake.history import (
@@ -17,7 +17,8 @@ from ilyama_protocol.intake.history import (
     stored_after,
 )
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys, RowHashes
-from ilyama_protocol.intake.lineage_rulings import StagingReason
+from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
+from ilyama_protocol.intake.materialization import Misfits, failures_in_a_row
 from ilyama_protocol.intake.newest_points import NewestPoints
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
@@ -48,6 +49,7 @@ class RowIntake:
         self._payloads: dict[str, KnownPayload] = dict(decisions.history.payloads)
         self._keys = KnownKeys(device_id or "")
         self._newest = NewestPoints(self._keys)
+        self._misfits_of: dict[tuple[str, str], Misfits] = {}
 
     @property
     def current(self) -> CurrentValues:
@@ -84,7 +86,7 @@ class RowIntake:
             return
         judged = decisions.schemas.judge(arrival, batch)
         told = self._told(DecidedRows(arrival, batch, decision.new, decision.late), numbers)
-        self._remember(_sorted(told, batch, judged), decision, hashes=hashes)
+        self._remember(self._sorted(told, batch, judged), decision, hashes=hashes)
         decisions.schemas.settle(arrival, batch, judged)
 
     def release(self, decided: DecidedRows) -> None:
@@ -92,13 +94,48 @@ class RowIntake:
         batch, received_at = decided.batch, decided.arrival.received_at
         judged = self._decisions.schemas.judge_released(batch, received_at=received_at)
         told = self._told(decided, self._keys.numbers(batch.pk_text))
-        self._settle(_Sorted(_with_points(told, batch, judged), []))
+        self._settle(self._materialized(told, batch, judged))
 
     def keep_staged(self, decided: DecidedRows, error: str) -> None:
         """Set rows aside again that could not be released."""
         told = self._told(decided, self._keys.numbers(decided.batch.pk_text))
         staged = StagedRows(told, StagingReason.MATERIALIZATION_FAILED, error)
         self._settle(_Sorted(_none_of(told), [staged]))
+
+    def _sorted(self, told: AcceptedRows, batch: RowBatch, judged: Judged) -> _Sorted:
+        """What is new of a batch, with its datapoints, or set aside."""
+        reason = judged.ruled.staged_for
+        if reason is None:
+            return self._materialized(told, batch, judged)
+        return _Sorted(_none_of(told), [StagedRows(told, reason)] if told.rows else [])
+
+    def _materialized(self, told: AcceptedRows, batch: RowBatch, judged: Judged) -> _Sorted:
+        """Rows with their datapoints; those that cannot be are set aside."""
+        affinities, binding = judged.affinities, judged.ruled.binding
+        points = datapoints_of(batch, told.rows, affinities, binding)
+        misfits = self._misfits(batch, judged, told, points)
+        if not misfits:
+            return _Sorted(msgspec.structs.replace(told, points=points), [])
+        fit = [row for row in told.rows if row not in misfits]
+        points = datapoints_of(batch, fit, affinities, binding)
+        aside = msgspec.structs.replace(told, rows=[row for row in told.rows if row in misfits])
+        return _Sorted(
+            msgspec.structs.replace(told, rows=fit, points=points),
+            [StagedRows(aside, StagingReason.MATERIALIZATION_FAILED)],
+        )
+
+    def _misfits(
+        self, batch: RowBatch, judged: Judged, told: AcceptedRows, points: Sequence[Points]
+    ) -> set[int]:
+        if judged.schema is None:
+            return set()
+        place = batch.source_table, batch.schema_hash
+        found = self._misfits_of.get(place)
+        if found is None:
+            binding = judged.ruled.binding
+            found = Misfits(batch.source_table, judged.schema, self._keys, binding)
+            self._misfits_of[place] = found
+        return found.among(told.rows, points, told.key_numbers)
 
     def _told(self, decided: DecidedRows, numbers: KeyNumbers) -> AcceptedRows:
         return AcceptedRows(
@@ -141,6 +178,7 @@ class RowIntake:
             self._payloads[arrival.payload_sha256] = KnownPayload(
                 arrival.payload_sha256, batch.source_table, batch.batch_id, len(batch.op)
             )
+        self._count_failures(found)
         self._settle(
             found,
             rows_duplicate=decision.duplicates + decision.below_floor,
@@ -171,25 +209,34 @@ class RowIntake:
             **known,
         )
 
+    def _count_failures(self, found: _Sorted) -> None:
+        """Open the circuit when too many rows in a row could not be materialized.
+
+        A release counts none: how it is cut must not make a difference.
+        """
+        table = found.accepted.batch.source_table
+        lineage = self._decisions.state.lineage(table)
+        misfits = {
+            row
+            for part in found.staged
+            if part.reason is StagingReason.MATERIALIZATION_FAILED
+            for row in part.rows.rows
+        }
+        if not misfits:
+            lineage.failures = 0 if found.accepted.rows else lineage.failures
+            return
+        rows = sorted({*found.accepted.rows, *misfits})
+        lineage.failures, opened = failures_in_a_row(lineage.failures, rows, misfits)
+        if opened:
+            note = "values do not fit columns of the primary key or NOT NULL columns"
+            self._decisions.pause(table, PauseReason.CIRCUIT_OPEN, note)
+
     def _memory(self, source_table: str) -> LineageMemory:
         memory = self._memories.get(source_table)
         if memory is None:
             memory = LineageMemory(source_table, self._decisions.history)
             self._memories[source_table] = memory
         return memory
-
-
-def _sorted(told: AcceptedRows, batch: RowBatch, judged: Judged) -> _Sorted:
-    """What is new of a batch, with its datapoints, or set aside."""
-    reason = judged.ruled.staged_for
-    if reason is None:
-        return _Sorted(_with_points(told, batch, judged), [])
-    return _Sorted(_none_of(told), [StagedRows(told, reason)] if told.rows else [])
-
-
-def _with_points(told: AcceptedRows, batch: RowBatch, judged: Judged) -> AcceptedRows:
-    points = datapoints_of(batch, told.rows, judged.affinities, judged.ruled.binding)
-    return msgspec.structs.replace(told, points=points)
 
 
 def _none_of(told: AcceptedRows) -> AcceptedRows:

@@ -80,12 +80,17 @@ class SchemaIntake:
         _adopt(lineage).setdefault(batch.schema_hash, binding)
         return Judged(lineage.schema_at(batch.schema_hash, received_at), Ruled(binding))
 
+    def bind(self, batch: TableBatch, schema: BoundSchema | None) -> None:
+        """Let the columns behind a batch's hash hold from now on, unless they do already."""
+        lineage = self._state.lineage(batch.source_table)
+        _adopt(lineage)
+        if schema is not None:
+            lineage.schemas.setdefault(batch.schema_hash, schema)
+
     def settle(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
         """Make what was judged part of the state."""
         lineage, ruled = self._state.lineage(batch.source_table), judged.ruled
-        _adopt(lineage)
-        if judged.schema is not None:
-            lineage.schemas.setdefault(batch.schema_hash, judged.schema)
+        self.bind(batch, judged.schema)
         if ruled.accepts:
             _adopt(lineage).setdefault(batch.schema_hash, ruled.binding)
         if ruled.by_policy:

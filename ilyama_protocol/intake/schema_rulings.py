@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ilyama_protocol.governance.bindings import (
+    USUAL,
     Actions,
     Binding,
     decided_columns,
@@ -21,9 +22,6 @@ from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRul
 from ilyama_protocol.governance.ruling import Course, course_of_accepted, rule_on
 from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason, TableBatch
 from ilyama_protocol.intake.state import LineageState
-
-USUAL = Binding(0)
-"""Every column under its usual key."""
 
 
 class Question(NamedTuple):

@@ -15,10 +15,12 @@ from sqlalchemy.dialects.postgresql import insert
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.intake.state import (
+    BatchMark,
     BoundSchema,
     DeviceState,
     LineageState,
     Mark,
+    TelemetryState,
     decode_state,
     encode_state,
 )
@@ -36,6 +38,8 @@ class KeptLineage(msgspec.Struct, omit_defaults=True):
     floors: dict[str, int] = {}
     schemas: dict[str, int] = {}
     marks: dict[str, list[Mark]] = {}
+    telemetry: TelemetryState = msgspec.field(default_factory=TelemetryState)
+    failures: int = 0
     accepted: dict[str, Binding] | None = None
 
 
@@ -45,6 +49,8 @@ class KeptState(msgspec.Struct, omit_defaults=True):
     next_received_at: int | None = None
     epochs: dict[str, int] = {}
     lineages: dict[str, KeptLineage] = {}
+    batch_id: str = ""
+    batch_marks: list[BatchMark] = []
 
 
 class DeviceStates:
@@ -122,11 +128,15 @@ def _kept(state: DeviceState) -> str:
             lineage.floors,
             {schema_hash: bound.holds_from for schema_hash, bound in lineage.schemas.items()},
             lineage.marks,
+            lineage.telemetry,
+            lineage.failures,
             lineage.accepted,
         )
         for table, lineage in state.lineages.items()
     }
-    kept = KeptState(state.next_received_at, state.epochs, lineages)
+    kept = KeptState(
+        state.next_received_at, state.epochs, lineages, state.batch_id, state.batch_marks
+    )
     return msgspec.json.encode(kept).decode()
 
 
@@ -140,8 +150,12 @@ def _whole(kept: KeptState, columns: Mapping[str, Columns]) -> DeviceState:
                 for schema_hash, holds_from in lineage.schemas.items()
             },
             lineage.marks,
+            lineage.telemetry,
+            lineage.failures,
             lineage.accepted,
         )
         for table, lineage in kept.lineages.items()
     }
-    return DeviceState(kept.next_received_at, kept.epochs, lineages)
+    return DeviceState(
+        kept.next_received_at, kept.epochs, lineages, kept.batch_id, kept.batch_marks
+    )

@@ -35,6 +35,8 @@ from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.pauses import Pauses
 from ilyama_resources.postgres.policies import Policies
 from ilyama_resources.postgres.registries import Registries
+from ilyama_resources.postgres.rejection_replays import RejectionReplays
+from ilyama_resources.postgres.rejections import Rejections
 from ilyama_resources.postgres.reviews import Reviews
 from ilyama_resources.postgres.schema_versions import is_newest, upgrade
 from ilyama_resources.postgres.segments import Segments
@@ -76,6 +78,8 @@ class Transaction:
         self.backlog = StagedBacklog(connection)
         self.events = Events(connection)
         self.audit = AuditLog(connection)
+        self.rejections = Rejections(connection)
+        self.rejection_replays = RejectionReplays(connection)
         self.registries = Registries(connection)
         self.derived_runs = DerivedRuns(connection)
         self.warehouses = Warehouses(connection)

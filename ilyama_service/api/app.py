@@ -19,6 +19,7 @@ from ilyama_service.api import (
     ingest,
     ledger,
     policies,
+    rejections,
     reviews,
 )
 from ilyama_service.api.errors import answer_errors
@@ -27,9 +28,21 @@ from ilyama_service.api.parts import Parts, make_parts
 
 # Not more than the gateway has connections: who waits for one should wait outside.
 THREADS: Final = 12
+GROUPS: Final = (
+    health,
+    ingest,
+    current_values,
+    ledger,
+    drains,
+    devices,
+    rejections,
+    reviews,
+    policies,
+)
 _DESCRIPTION: Final = """
-CloudEvents in, current values, ledger, drains and devices out. Send `Authorization: Bearer TOKEN`.
-Every refusal is `{error_code, message, details}`; lists go on with `next_cursor`.
+CloudEvents in; current values, ledger, drains, devices, rejections and reviews out. Send
+`Authorization: Bearer TOKEN`. Every refusal is `{error_code, message, details}`; lists go on with
+`next_cursor`.
 """
 
 
@@ -47,7 +60,7 @@ def create_app(settings: Settings, gateway: Gateway, landing: Landing) -> FastAP
     )
     app.state.parts = parts
     answer_errors(app)
-    for group in (health, ingest, current_values, ledger, drains, devices, reviews, policies):
+    for group in GROUPS:
         app.include_router(group.router)
     app.add_middleware(Observer, metrics=parts.metrics)
     return app

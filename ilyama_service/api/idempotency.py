@@ -3,26 +3,14 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import Annotated
 from weakref import WeakValueDictionary
 
-from fastapi import Header
 from fastapi.concurrency import run_in_threadpool
 
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.idempotent_answers import IdempotentAnswer
 from ilyama_service.api.errors import KeyUsedForAnotherBody
 from ilyama_service.api.tokens import Principal
-
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        min_length=1,
-        max_length=255,
-        pattern="^[!-~]+$",
-        description="The same key and body within a day get the same answer and act once.",
-    ),
-]
 
 
 class Repetitions:

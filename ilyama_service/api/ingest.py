@@ -12,7 +12,7 @@ from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import micros
 from ilyama_service.api.errors import NotAcceptable, Unavailable, UnsupportedMediaType, documented
 from ilyama_service.api.group_commit import LandingFailed
-from ilyama_service.api.idempotency import IdempotencyKey
+from ilyama_service.api.mutations import IdempotencyKey
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.cloudevents import NotACloudEvent, message_received, texts_of
 
@@ -50,7 +50,6 @@ _BODY: Final = {
         BATCH: {"schema": {"type": "array", "items": _EVENT}},
     },
 }
-
 router = APIRouter(tags=["ingest"])
 
 

@@ -1,9 +1,7 @@
 """`/v1/policies`: what projects and tables chose, and what holds for them."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
 
 from ilyama_protocol.governance.policies import (
     EVERY_TABLE,
@@ -14,9 +12,8 @@ from ilyama_protocol.governance.policies import (
     PolicyScope,
     resolved,
 )
-from ilyama_service.api.acting import acted
 from ilyama_service.api.errors import documented
-from ilyama_service.api.idempotency import IdempotencyKey
+from ilyama_service.api.mutations import MutationBody, MutationHere, described
 from ilyama_service.api.parts import PartsHere, PrincipalHere
 
 router = APIRouter(tags=["reviews"])
@@ -34,17 +31,13 @@ class PolicyItem(BaseModel):
 class ChoiceItem(BaseModel):
     """What a project or table chose; null leaves it to the next wider scope."""
 
-    model_config = ConfigDict(extra="forbid")
-
     first_schema: FirstSchema | None = None
     allow_additive_continue: bool | None = None
     allow_auto_create_datapoints: bool | None = None
 
 
-class ScopeQuery(BaseModel):
-    """A project, and a table of it."""
-
-    model_config = ConfigDict(extra="forbid")
+class PolicyBody(MutationBody, ChoiceItem):
+    """What to choose, and for which project and table."""
 
     project: str = Field(
         NO_PROJECT, max_length=_LONGEST_NAME, description="Empty: devices of no project."
@@ -52,11 +45,6 @@ class ScopeQuery(BaseModel):
     source_table: str = Field(
         EVERY_TABLE, max_length=_LONGEST_NAME, description="Empty: every table."
     )
-
-    @property
-    def scope(self) -> PolicyScope:
-        """What is asked for."""
-        return PolicyScope(self.project, self.source_table)
 
 
 class ScopedChoice(BaseModel):
@@ -89,24 +77,22 @@ def show_policies(parts: PartsHere, _: PrincipalHere) -> PoliciesAnswer:
 
 
 @router.put(
-    "/v1/policies", response_model=ScopedChoice, responses=documented(401, 409, 422, 429, 503)
+    "/v1/policies",
+    response_model=ScopedChoice,
+    responses=documented(401, 409, 413, 415, 422, 429, 503),
+    openapi_extra=described(PolicyBody, required=True),
 )
-async def set_policies(
-    request: Request,
-    parts: PartsHere,
-    principal: PrincipalHere,
-    query: Annotated[ScopeQuery, Query()],
-    body: ChoiceItem,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
+async def set_policies(mutation: MutationHere) -> Response:
     """Choose for a project or a table, in place of what was chosen before."""
-    choice = PolicyChoice(**body.model_dump())
 
-    def act() -> ScopedChoice:
-        holds = parts.reviewing.choose(query.scope, choice, actor=principal.name)
-        return _scoped(query.scope, choice, holds)
+    def act(body: PolicyBody) -> ScopedChoice:
+        scope = PolicyScope(body.project, body.source_table)
+        given = {name: getattr(body, name) for name in PolicyChoice.__struct_fields__}
+        choice = PolicyChoice(**given)
+        holds = mutation.parts.reviewing.choose(scope, choice, actor=mutation.actor)
+        return _scoped(scope, choice, holds)
 
-    return await acted(parts, request, principal, idempotency_key, act=act)
+    return await mutation.carry_out(PolicyBody, act)
 
 
 def _scoped(scope: PolicyScope, choice: PolicyChoice, holds: Policy) -> ScopedChoice:

@@ -1,10 +1,12 @@
 """`/v1/reviews`: schemas that wait for a person, what is known of them, and the decision."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb
@@ -12,16 +14,14 @@ from ilyama_protocol.governance.classification import SchemaClass
 from ilyama_protocol.governance.reviews import ReviewState, ReviewVerb
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
-from ilyama_service.api.acting import acted, refusals
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.drains import HIGHEST_ID
-from ilyama_service.api.errors import NotFound, UnfitAnswer, documented
-from ilyama_service.api.idempotency import IdempotencyKey
+from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
+from ilyama_service.api.mutations import MutationBody, MutationHere, described
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.review_evidence import evidence_of
-from ilyama_service.reviewing import Act
+from ilyama_service.reviewing import Act, ReviewConflict, ReviewNotFound, UnfitActions
 
-_REFUSALS = documented(401, 404, 409, 422, 429, 503)
 _LONGEST_NOTE = 2_000
 
 router = APIRouter(tags=["reviews"])
@@ -94,10 +94,8 @@ class ReviewQuery(PageQuery):
     device: str | None = None
 
 
-class ActBody(BaseModel):
+class ActBody(MutationBody):
     """An act on a review as the person has seen it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     action_version: int = Field(ge=1, le=2**31 - 1)
     note: str | None = Field(None, max_length=_LONGEST_NOTE)
@@ -129,39 +127,62 @@ def show_review(parts: PartsHere, _: PrincipalHere, review_id: ReviewId) -> Revi
     return _with_evidence(parts, review_id, None)
 
 
-@router.post("/v1/reviews/{review_id}/dry-run", responses=documented(401, 404, 422, 429, 503))
-def try_approval(
-    parts: PartsHere, _: PrincipalHere, review_id: ReviewId, body: ActBody
-) -> ReviewDetail:
+@router.post(
+    "/v1/reviews/{review_id}/dry-run",
+    response_model=ReviewDetail,
+    responses=documented(401, 404, 413, 415, 422, 429, 503),
+    openapi_extra=described(ActBody, required=True),
+)
+async def try_approval(mutation: MutationHere, review_id: ReviewId) -> Response:
     """The evidence under the given actions; nothing is changed."""
-    return _with_evidence(parts, review_id, _actions(body))
+
+    def act(body: ActBody) -> ReviewDetail:
+        return _with_evidence(mutation.parts, review_id, _actions(body))
+
+    return await mutation.carry_out(ActBody, act)
 
 
-@router.post("/v1/reviews/{review_id}/{verb}", response_model=ReviewItem, responses=_REFUSALS)
-async def act_on_review(
-    request: Request,
-    parts: PartsHere,
-    principal: PrincipalHere,
-    review_id: ReviewId,
-    verb: ReviewVerb,
-    body: ActBody,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
+@router.post(
+    "/v1/reviews/{review_id}/{verb}",
+    response_model=ReviewItem,
+    responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
+    openapi_extra=described(ActBody, required=True),
+)
+async def act_on_review(mutation: MutationHere, review_id: ReviewId, verb: ReviewVerb) -> Response:
     """Start, approve, reject, abandon or reopen a review, as it was when it was last seen.
 
     An approval binds the schema in the whole project and lets the lineages go on. After a rejection
     the lineage stays paused and its rows staged. An abandoned review keeps it paused only while the
     device sends that schema. To reopen makes a new review of a schema whose decision pauses it.
     """
-    if body.actions is not None and verb is not ReviewVerb.APPROVE:
-        raise UnfitAnswer("Only an approval takes actions.")
 
-    def act() -> ReviewItem:
-        chosen = Act(review_id, body.action_version, principal.name, body.note)
-        with refusals():
-            return _item(parts.reviewing.act(verb, chosen, _actions(body)))
+    def act(body: ActBody) -> ReviewItem:
+        if body.actions is not None and verb is not ReviewVerb.APPROVE:
+            raise UnfitAnswer("Only an approval takes actions.")
+        chosen = Act(review_id, body.action_version, mutation.actor, body.note)
+        with _refusals():
+            return _item(mutation.parts.reviewing.act(verb, chosen, _actions(body)))
 
-    return await acted(parts, request, principal, idempotency_key, act=act)
+    return await mutation.carry_out(ActBody, act)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What cannot be done, as the API says it."""
+    try:
+        yield
+    except ReviewNotFound as error:
+        raise NotFound(_sentence(error)) from error
+    except ReviewConflict as error:
+        raise Conflict(_sentence(error)) from error
+    except UnfitActions as error:
+        faults = [fault._asdict() for fault in error.faults]
+        raise UnfitAnswer(_sentence(error), details={"faults": faults}) from error
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _with_evidence(parts: Parts, review_id: int, actions: Actions | None) -> ReviewDetail:

@@ -8,23 +8,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.oracle.records import Review
+from tests.oracle.staging import Columns, Lineage, Staging
 
 Column = Mapping[str, Any]
 Schema = Sequence[Column]
-Lineage = tuple[str, str]
 
 
 class Governance:
     """The schemas that lineages sent, in order of arrival."""
 
-    def __init__(self) -> None:
+    def __init__(self, staging: Staging) -> None:
         """Start with nothing accepted."""
         self.reviews: list[Review] = []
         self._accepted: dict[Lineage, list[str]] = {}
-        self._paused: set[Lineage] = set()
+        self._staging = staging
 
     def staging_reason(
-        self, lineage: Lineage, schema_hash: str, schemas: Mapping[str, Schema]
+        self, lineage: Lineage, schema_hash: str, schemas: Mapping[str, Columns]
     ) -> str | None:
         """Why the rows of a batch wait; `schemas` are those that the lineage spelled out."""
         accepted = self._accepted.setdefault(lineage, [])
@@ -34,22 +34,23 @@ class Governance:
                 self._ask(Review(*lineage, schema_hash, schema_class))
                 return "schema_review"
             accepted.append(schema_hash)
-        return "lineage_paused" if lineage in self._paused else None
+        return "lineage_paused" if self._staging.is_paused(lineage) else None
 
     def _ask(self, review: Review) -> None:
         known = [(r.device_id, r.source_table, r.schema_hash) for r in self.reviews]
         if (review.device_id, review.source_table, review.schema_hash) not in known:
             self.reviews.append(review)
-        self._paused.add((review.device_id, review.source_table))
+        self._staging.pause((review.device_id, review.source_table), "schema_review")
 
     def _class_of(
-        self, accepted: Sequence[str], schema_hash: str, schemas: Mapping[str, Schema]
+        self, accepted: Sequence[str], schema_hash: str, schemas: Mapping[str, Columns]
     ) -> str:
-        new = schemas.get(schema_hash)
-        if new is None:
+        if schema_hash not in schemas:
             return "ambiguous"
-        bound = {column["name"] for known in accepted for column in schemas.get(known, ())}
-        last = schemas.get(accepted[-1]) if accepted else None
+        new = [*schemas[schema_hash].values()]
+        bound = {name for known in accepted for name in schemas.get(known, ())}
+        is_known = bool(accepted) and accepted[-1] in schemas
+        last = [*schemas[accepted[-1]].values()] if is_known else None
         if last is not None and _breaks(last, new):
             return "breaking"
         if new and all(column["name"] in bound for column in new):

@@ -3,12 +3,14 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from tests.oracle.canonical import content, pk_hash
 from tests.oracle.datapoints import Datapoints
-from tests.oracle.governance import Governance, Lineage, Schema
-from tests.oracle.instants import utc_day
+from tests.oracle.governance import Governance
+from tests.oracle.instants import microseconds, utc_day
 from tests.oracle.predicates import legal_table
 from tests.oracle.records import (
     Event,
@@ -17,10 +19,12 @@ from tests.oracle.records import (
     RejectedBatch,
     Review,
     RowChange,
-    StagedRow,
+    TelemetrySample,
 )
 from tests.oracle.rows import RowKey, RowMemory
 from tests.oracle.scanner import SourceObject
+from tests.oracle.staging import HOLDING, Aside, Columns, Lineage, Staging, misfits
+from tests.oracle.telemetry import TelemetryMemory
 from tests.oracle.topics import Address, parse_topic
 from tests.oracle.validation import Verdict, judge
 
@@ -48,14 +52,16 @@ class Oracle:
         self._registry = dict(registry or {})
         self._served_instances = served_instances
         self._not_before: dict[str, int] = {}
-        self._schemas: dict[Lineage, dict[str, Schema]] = {}
-        self._governance = Governance()
-        self._staged: list[StagedRow] = []
+        self._columns: dict[Lineage, dict[str, Columns]] = {}
+        self.staging = Staging()
+        self._governance = Governance(self.staging)
         self._memory = RowMemory()
+        self._telemetry = TelemetryMemory()
         self._datapoints = Datapoints()
         self._raw: list[RawBatch] = []
         self._rejected: list[RejectedBatch] = []
         self._changes: list[RowChange] = []
+        self._samples: list[TelemetrySample] = []
         self._ledger: list[LedgerLine] = []
 
     def feed(self, event: Event) -> None:
@@ -83,8 +89,13 @@ class Oracle:
             "raw_batches": [row._asdict() for row in self._raw],
             "rejected_batches": [row._asdict() for row in self._rejected],
             "row_changes": [row._asdict() for row in self._changes],
-            "staged_rows": [row._asdict() for row in self._staged],
-            "key_conflicts": [row._asdict() for row in self._memory.conflicts()],
+            "staged_rows": [row._asdict() for row in self.staging.rows],
+            "telemetry_samples": [row._asdict() for row in self._samples],
+            "key_conflicts": [
+                row._asdict()
+                for memory in (self._memory, self._telemetry, self._datapoints)
+                for row in memory.conflicts()
+            ],
             "batch_ledger": [row._asdict() for row in self._ledger],
             "metric_datapoint": [row._asdict() for row in self._datapoints.metric],
             "state_datapoint": [row._asdict() for row in self._datapoints.state],
@@ -95,6 +106,11 @@ class Oracle:
     def reviews(self) -> list[Review]:
         """The schemas that a person has to look at, in the order in which they came up."""
         return list(self._governance.reviews)
+
+    @property
+    def out_of_window(self) -> int:
+        """How many values were too old or too far ahead to give a datapoint."""
+        return self._datapoints.out_of_window
 
     def served_current_values(self) -> list[dict[str, Any]]:
         """The current values without those of lineages with too many instances."""
@@ -121,9 +137,33 @@ class Oracle:
         table = verdict.document.get("source_table")
         if verdict.is_readable and legal_table(table):
             line = line._replace(source_table=table)
+        if verdict.code is None and line.kind == "telemetry":
+            return self._telemetry_line(line, verdict, payload)
         if verdict.code is not None:
             return self._rejected_line(line, verdict, payload)
         return self._taken_line(line, verdict.document) if line.kind == "rows" else line
+
+    def _telemetry_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
+        """Checks 19 to 21, which need to know what came before."""
+        batch, device_id = verdict.document, str(line.device_id)
+        outcome = self._telemetry.outcome(device_id, batch)
+        if outcome.endswith("batch_seq"):
+            refused = verdict._replace(code=outcome, json_path="$.batch_seq")
+            return self._rejected_line(line, refused, payload)
+        line = line._replace(batch_id=batch["batch_id"].lower(), batch_seq=batch["batch_seq"])
+        affinities, rows = _affinities(self._columns_of(line, batch)), len(batch["rows"])
+        for index in range(rows if outcome == "new" else 0):
+            sample = _sample(line, batch, index)
+            self._samples.append(sample)
+            fields = batch["rows"][index]["fields"]
+            self._datapoints.sample(sample, fields=fields, affinities=affinities)
+        return line._replace(
+            outcome="accepted" if outcome == "new" else "duplicate",
+            rows_received=rows,
+            rows_new=rows if outcome == "new" else 0,
+            rows_duplicate=0 if outcome == "new" else rows,
+            rows_conflict=rows if outcome == "conflict" else 0,
+        )
 
     def _rejected_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
         rows = verdict.document.get("rows") if verdict.is_readable else None
@@ -141,48 +181,48 @@ class Oracle:
             )
         )
         is_named = line.kind in _BATCHES and verdict.has_batch_id
+        is_numbered = line.kind == "telemetry" and verdict.has_batch_seq
         return line._replace(
             batch_id=verdict.document["batch_id"].lower() if is_named else None,
+            batch_seq=verdict.document["batch_seq"] if is_numbered else None,
             outcome="rejected",
             code=code,
             rows_received=count,
             rows_rejected=count,
         )
 
+    def release(self, *, retried: frozenset[Lineage] = frozenset()) -> None:
+        """Show what was set aside and is held by nothing any more."""
+        for line, asides in groupby(self.staging.freed(retried=retried), key=attrgetter("line")):
+            outcomes = Counter(self._shown(aside) for aside in asides)
+            self._ledger.append(_released_line(line, outcomes))
+
     def _taken_line(self, line: LedgerLine, batch: SourceObject) -> LedgerLine:
         line = line._replace(batch_id=batch["batch_id"].lower())
+        columns = self._columns_of(line, batch)
         lineage = (str(line.device_id), batch["source_table"])
-        schemas = self._spelled_out(lineage, batch)
-        waits = self._governance.staging_reason(lineage, batch["schema_hash"], schemas)
+        waits = self._governance.staging_reason(
+            lineage, batch["schema_hash"], self._columns.get(lineage, {})
+        )
         outcomes = Counter(
-            self._take_row(line, batch, index=index, waits=waits)
+            self._take_row(line, batch, index=index, columns=columns, waits=waits)
             for index in range(len(batch["rows"]))
         )
-        shown = 0 if waits else outcomes["new"]
-        staged = outcomes["new"] - shown
         return line._replace(
-            outcome="accepted" if shown else "staged" if staged else "duplicate",
-            code=waits if staged else None,
+            **_outcome(outcomes),
             rows_received=outcomes.total(),
-            rows_new=shown,
             rows_duplicate=outcomes["duplicate"] + outcomes["conflict"],
             rows_conflict=outcomes["conflict"],
-            rows_staged=staged,
         )
 
-    def _spelled_out(self, lineage: Lineage, batch: SourceObject) -> dict[str, Schema]:
-        """The schemas of a lineage, each from the first valid batch that spelled it out."""
-        schemas = self._schemas.setdefault(lineage, {})
-        schema = batch.get("schema_columns")
-        if schema is not None:
-            schemas.setdefault(batch["schema_hash"], schema["columns"])
-        return schemas
-
-    def _affinities_of(self, batch: SourceObject, device_id: str) -> dict[str, str] | None:
-        schema = self._schemas[device_id, batch["source_table"]].get(batch["schema_hash"])
-        if schema is None:
-            return None
-        return {column["name"]: column["decl_type_affinity"] for column in schema}
+    def _columns_of(self, line: LedgerLine, batch: SourceObject) -> Columns | None:
+        """What is known of a schema from the first valid batch that spelled it out."""
+        lineage = (str(line.device_id), batch["source_table"])
+        known, schema = self._columns.setdefault(lineage, {}), batch.get("schema_columns")
+        if schema is not None and batch["schema_hash"] not in known:
+            told = {column["name"]: column for column in schema["columns"]}
+            known[batch["schema_hash"]] = told
+        return known.get(batch["schema_hash"])
 
     def _take_row(
         self,
@@ -190,6 +230,7 @@ class Oracle:
         batch: SourceObject,
         *,
         index: int,
+        columns: Columns | None,
         waits: str | None,
     ) -> str:
         sent = batch["rows"][index]
@@ -202,16 +243,50 @@ class Oracle:
             commit_seq=sent["commit_seq"],
         )
         outcome = self._memory.outcome(key, content(sent["op"], row))
-        if outcome == "new":
-            late = self._memory.is_late(key)
-            change = _row_change(key, line, batch=batch, index=index, late=late)
-            if waits is not None:
-                self._staged.append(StagedRow(waits, *change))
-                return outcome
-            self._changes.append(change)
-            affinities = self._affinities_of(batch, key.device_id)
-            self._datapoints.observe(change, pk=pk, row=row, affinities=affinities)
+        if outcome != "new":
+            return outcome
+        late = self._memory.is_late(key)
+        change = _row_change(key, line, batch=batch, index=index, late=late)
+        aside = Aside(waits or "", line, change, pk, row, columns)
+        if waits is not None:
+            self.staging.set_aside(aside)
+            return aside.reason
+        outcome = self._shown(aside)
+        self.staging.count(aside, failed=outcome != "new")
         return outcome
+
+    def _shown(self, aside: Aside) -> str:
+        """Show a decided row, or set it aside when that cannot be."""
+        if misfits(aside.pk, aside.row, aside.columns):
+            self.staging.set_aside(aside._replace(reason="materialization_failed"))
+            return "materialization_failed"
+        self._changes.append(aside.change)
+        affinities = _affinities(aside.columns)
+        self._datapoints.observe(aside.change, pk=aside.pk, row=aside.row, affinities=affinities)
+        return "new"
+
+
+def _affinities(columns: Columns | None) -> dict[str, str] | None:
+    if columns is None:
+        return None
+    return {name: column["decl_type_affinity"] for name, column in columns.items()}
+
+
+def _outcome(outcomes: Counter[str]) -> dict[str, Any]:
+    """What became of a batch, from what became of its rows."""
+    reasons = [reason for reason in HOLDING if outcomes[reason]]
+    staged = sum(outcomes[reason] for reason in reasons)
+    told: dict[str, Any] = {"rows_new": outcomes["new"], "rows_staged": staged}
+    if outcomes["new"]:
+        return told | {"outcome": "accepted"}
+    if not reasons:
+        return told | {"outcome": "duplicate"}
+    return told | {"outcome": "staged", "code": reasons[0]}
+
+
+def _released_line(line: LedgerLine, outcomes: Counter[str]) -> LedgerLine:
+    told = line._replace(**_outcome(outcomes), rows_received=outcomes.total(), origin="staged")
+    return told._replace(rows_duplicate=0, rows_conflict=0)
 
 
 def _row_change(
@@ -229,6 +304,24 @@ def _row_change(
         synthetic=False,
         batch_id=str(line.batch_id),
         row_index=index,
+        received_at=line.received_at,
+        day=utc_day(line.received_at),
+    )
+
+
+def _sample(line: LedgerLine, batch: SourceObject, index: int) -> TelemetrySample:
+    sent = batch["rows"][index]
+    row_id = sent.get("row_id")
+    return TelemetrySample(
+        device_id=str(line.device_id),
+        source_table=batch["source_table"],
+        batch_id=str(line.batch_id),
+        batch_seq=batch["batch_seq"],
+        row_index=index,
+        row_id=None if row_id is None else row_id.lower(),
+        ts=microseconds(sent["ts"]),
+        fields=sent["fields"].source,
+        schema_hash=batch["schema_hash"],
         received_at=line.received_at,
         day=utc_day(line.received_at),
     )

@@ -55,9 +55,8 @@ class RowChange(NamedTuple):
 
 
 class StagedRow(NamedTuple):
-    """A row that is as good as stored, and shown only when its lineage goes on."""
+    """A row change that was decided and then set aside."""
 
-    staging_reason: str
     device_id: str
     source_table: str
     journal_epoch: str
@@ -73,6 +72,9 @@ class StagedRow(NamedTuple):
     row_index: int
     received_at: int
     day: str
+    staging_reason: str
+    topic: str
+    kind: str
 
 
 class Review(NamedTuple):
@@ -82,6 +84,22 @@ class Review(NamedTuple):
     source_table: str
     schema_hash: str
     schema_class: str
+
+
+class TelemetrySample(NamedTuple):
+    """One row of an accepted telemetry batch."""
+
+    device_id: str
+    source_table: str
+    batch_id: str
+    batch_seq: int
+    row_index: int
+    row_id: str | None
+    ts: int
+    fields: str
+    schema_hash: str
+    received_at: int
+    day: str
 
 
 class KeyConflict(NamedTuple):
@@ -107,6 +125,7 @@ class LedgerLine(NamedTuple):
     batch_id: str | None
     payload_sha256: str
     outcome: str
+    batch_seq: int | None = None
     code: str | None = None
     rows_received: int = 0
     rows_new: int = 0
@@ -115,6 +134,7 @@ class LedgerLine(NamedTuple):
     rows_below_floor: int = 0
     rows_rejected: int = 0
     rows_staged: int = 0
+    origin: str = "live"
 
 
 class Datapoint(NamedTuple):

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ilyama_assets.drains.encoding import Encoder, repeated
+from ilyama_assets.drains.columns import repeated
+from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.tables import TABLES
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.outcomes import Origin
@@ -23,7 +24,10 @@ from tests.unit.intake.traffic import (
     columns,
     engine,
     message,
+    sample,
+    sampled,
     taken,
+    telemetry,
 )
 
 DRAIN = 7
@@ -45,7 +49,7 @@ def _everything() -> IntakeEngine:
     late = change(4, row={"v": "misfit", "w": None})
     met = taken(batch(first, schema=schema), batch(late, schema=schema, number=1), b"{")
     met.stage(message(b"{}", at=NOW + 9_000_000, position=3), "told to")
-    return met
+    return sampled(telemetry(sample(1), sample(-86_400)), engine=met)
 
 
 def test_every_table_has_the_columns_of_its_contract() -> None:

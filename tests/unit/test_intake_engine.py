@@ -62,3 +62,29 @@ def test_the_changes_of_schemas_are_of_every_class() -> None:
             oracle.feed(event)
     met = {review.schema_class for review in oracle.reviews()}
     assert met == {"breaking", "compatible_additive", "ambiguous", "unknown"}
+
+
+@pytest.mark.parametrize("seed", range(3), ids="seed {}".format)
+def test_pauses_and_releases_at_any_moment_equal_the_oracle(seed: int) -> None:
+    """Lineages are paused, resumed and released between drains, whatever they send meanwhile."""
+    events, chance = generate(seed, batches=60), random.Random(seed)
+    platform, oracle = MemoryPlatform(), Oracle()
+    changes = expected_tables(events)["row_changes"]
+    lineages = sorted({(change["device_id"], change["source_table"]) for change in changes})
+    for part in _in_drains(events, 12, seed):
+        for lineage in chance.sample(lineages, len(lineages) // 2):
+            reason = chance.choice(("operator", "operator", "circuit_open", "backpressure"))
+            verb = chance.choice(("pause", "resume"))
+            getattr(platform, verb)(lineage, reason)
+            getattr(oracle.staging, verb)(lineage, reason)
+        if chance.random() < 0.6:
+            retried = frozenset(chance.sample(lineages, len(lineages) // 2))
+            platform.release(retried=retried)
+            oracle.release(retried=retried)
+        platform.drain(part)
+        for event in part:
+            oracle.feed(event)
+    assert any(line["outcome"] == "staged" for line in platform.tables["batch_ledger"])
+    assert any(line["origin"] == "staged" for line in platform.tables["batch_ledger"])
+    stored = platform.tables | {"current_value": platform.current_values()}
+    assert_equals_oracle(stored, oracle.tables())
