@@ -19,6 +19,7 @@ from ilyama_service.cli.commands import (
     up,
 )
 from ilyama_service.cli.rejection_commands import rejections
+from ilyama_service.cli.review_commands import policy, review
 from ilyama_service.cli.sentences import sentence_of
 
 FAILED = 1
@@ -41,6 +42,8 @@ app.command("ingest")(ingest)
 app.command("drain")(drain)
 app.command("drains")(drains)
 app.add_typer(rejections, name="rejections")
+app.add_typer(review, name="review")
+app.command("policy")(policy)
 app.command("ui")(ui)
 app.command("simulate")(simulate)
 
