@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ilyama_assets.drains.encoding import Encoder
-from ilyama_assets.drains.rebuilding import decided_rows
+from ilyama_assets.drains.staged_reading import decided
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS, STAGED_ROWS
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, TELEMETRY_SOURCE
 from ilyama_protocol.intake.engine import Device, IntakeEngine
@@ -97,9 +97,24 @@ class MemoryPlatform:
 
     def _release(self, device_id: str, rows: pa.Table) -> None:
         engine = self._engine(device_id, None, Origin.STAGED)
-        for decided in decided_rows(device_id, rows):
-            engine.release(decided)
+        for found in decided(device_id, rows):
+            engine.release(found)
+        if engine.decisions.needs:
+            history = self._look_up(device_id, engine.decisions.needs)
+            engine = self._engine(device_id, history, Origin.STAGED)
+            for found in decided(device_id, rows):
+                engine.release(found)
         self._store(device_id, engine)
+
+    def _backlog(self, device_id: str) -> set[str]:
+        """The tables of a device of which rows wait."""
+        return {
+            row["source_table"]
+            for rows in self._staged
+            for row in rows.to_pylist()
+            if row["device_id"] == device_id
+            and row["staging_reason"] != StagingReason.MATERIALIZATION_FAILED
+        }
 
     def drain(self, events: Sequence[Event]) -> None:
         """Take one drain of messages in arrival order."""
@@ -155,7 +170,8 @@ class MemoryPlatform:
     ) -> IntakeEngine:
         stored = self._states.get(device_id or "")
         state = DeviceState() if stored is None else decode_state(stored)
-        rulings = LineageRulings(self.pauses.get(device_id or ""))
+        backlog = self._backlog(device_id or "")
+        rulings = LineageRulings(self.pauses.get(device_id or ""), backlog=backlog)
         return IntakeEngine(
             Device(device_id), state, history=history, origin=origin, rulings=rulings
         )
@@ -202,7 +218,8 @@ class MemoryPlatform:
             line
             for line in self.tables["batch_ledger"]
             if line["device_id"] == device_id
-            and (line["kind"], line["outcome"]) == ("telemetry", "accepted")
+            and line["kind"] == "telemetry"
+            and line["outcome"] in ("accepted", "staged")
             and line["drain_id"] > need.after_drain
         ]
         return [

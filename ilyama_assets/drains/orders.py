@@ -48,6 +48,8 @@ class DeviceOrder(msgspec.Struct):
     """When set, nothing is decided: every message is staged with this error."""
     pauses: dict[str, list[str]] = {}
     """Why tables of the device are paused."""
+    backlog: list[str] = []
+    """Tables of the device of which decided rows wait to be released."""
     released: list[StagedSum] = []
     """What was staged of the device and is to be released in this drain."""
 

@@ -61,9 +61,11 @@ def _pin(tx: Transaction, devices: Collection[DeviceOrder]) -> None:
     """Give each device its state and the rulings on it, as they are now."""
     known = [device.device_id for device in devices if device.device_id is not None]
     states, pauses = tx.device_states.of(known), tx.pauses.of_devices(known)
+    backlog = tx.backlog.tables_of(known)
     for device in devices:
         device.state = states.get(device.device_id or "")
         device.pauses = pauses.get(device.device_id or "", {})
+        device.backlog = backlog.get(device.device_id or "", [])
 
 
 def _root(address: Address) -> Root | None:

@@ -31,9 +31,8 @@ from ilyama_assets.drains.orders import (
     in_portions,
 )
 from ilyama_assets.drains.projection import encoded, projected
-from ilyama_assets.drains.rebuilding import decided_rows
 from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
-from ilyama_assets.drains.staged_reading import read_staged
+from ilyama_assets.drains.staged_reading import Decided, read_staged
 from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, REJECTED_BATCHES, TABLES
 from ilyama_protocol.intake.decisions import Decisions
@@ -43,7 +42,6 @@ from ilyama_protocol.intake.lineage_rulings import LineageRulings
 from ilyama_protocol.intake.outcomes import (
     CurrentValue,
     CurrentValues,
-    DecidedRows,
     Message,
     Origin,
     Outcomes,
@@ -142,7 +140,7 @@ class _Task:
         self._products.files = list(files)
         return self._products
 
-    def _decide(self, order: DeviceOrder, arrivals: Iterable[Message | DecidedRows]) -> None:
+    def _decide(self, order: DeviceOrder, arrivals: Iterable[Message | Decided]) -> None:
         state = decode_state(order.state.encode()) if order.state else DeviceState()
         engine = IntakeEngine(
             Device(order.device_id, order.firmware_version),
@@ -150,7 +148,7 @@ class _Task:
             history=_history(order),
             limits=self._limits,
             origin=self._order.origin,
-            rulings=LineageRulings(order.pauses),
+            rulings=LineageRulings(order.pauses, backlog=order.backlog),
             inspect=self._inspect,
         )
         decisions, decided = engine.decisions, _Decided()
@@ -223,15 +221,15 @@ class _Task:
             self._values.append((device_id, served))
 
 
-def _take(engine: IntakeEngine, arrived: Message | DecidedRows, *, stage_with: str | None) -> None:
+def _take(engine: IntakeEngine, arrived: Message | Decided, *, stage_with: str | None) -> None:
     match arrived, stage_with:
         case Message(), None:
             engine.decide(arrived)
         case Message(), str():
             engine.stage(arrived, stage_with)
-        case DecidedRows(), None:
+        case _, None:
             engine.release(arrived)
-        case DecidedRows(), str():
+        case _, str():
             engine.keep_staged(arrived, stage_with)
 
 
@@ -270,11 +268,10 @@ def _messages_by_topic(order: WorkOrder) -> dict[str, list[Message]]:
     return found
 
 
-def _staged_by_device(order: WorkOrder) -> dict[str, Iterator[DecidedRows]]:
+def _staged_by_device(order: WorkOrder) -> dict[str, Iterator[Decided]]:
     """What is to be released, rebuilt when its device's turn comes."""
     released = [found for device in order.devices for found in device.released]
-    found = read_staged(order.staged_files, released) if released else {}
-    return {device_id: decided_rows(device_id, rows) for device_id, rows in found.items()}
+    return read_staged(order.staged_files, released) if released else {}
 
 
 def _in_arrival_order(messages: dict[str, list[Message]], device: DeviceOrder) -> list[Message]:

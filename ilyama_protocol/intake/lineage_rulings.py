@@ -55,8 +55,14 @@ class TableBatch(Protocol):
 class LineageRulings:
     """The rulings on one device, pinned when its drain was planned."""
 
-    def __init__(self, pauses: Mapping[str, Collection[str]] | None = None) -> None:
-        """Take the pause reasons by source table."""
+    def __init__(
+        self,
+        pauses: Mapping[str, Collection[str]] | None = None,
+        *,
+        backlog: Collection[str] = (),
+    ) -> None:
+        """Take the pause reasons by source table, and the tables of which rows wait."""
+        self._backlog = frozenset(backlog)
         self._pauses = {
             table: {PauseReason(reason) for reason in reasons}
             for table, reasons in (pauses or {}).items()
@@ -65,6 +71,15 @@ class LineageRulings:
     def staging_reason(self, batch: TableBatch) -> StagingReason | None:
         """Why a batch is to be set aside; None when it goes on."""
         return StagingReason.LINEAGE_PAUSED if self._pauses.get(batch.source_table) else None
+
+    def telemetry_staging_reason(self, batch: TableBatch) -> StagingReason | None:
+        """The same for telemetry, which waits its turn behind what is staged already.
+
+        Of two values of a key at one moment the first stays, so batches must not overtake.
+        """
+        if batch.source_table in self._backlog:
+            return self.staging_reason(batch) or StagingReason.LINEAGE_PAUSED
+        return self.staging_reason(batch)
 
     def pause(self, source_table: str, reason: PauseReason) -> None:
         """Pause a lineage from the next batch on."""

@@ -9,13 +9,16 @@ from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.field_series import FieldSeries
 from ilyama_protocol.intake.history import KnownBatch, TelemetryNeed
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_protocol.intake.newest_samples import NewestSamples
 from ilyama_protocol.intake.outcomes import (
     AcceptedSamples,
     Arrival,
     CurrentValues,
+    DecidedSamples,
     Origin,
     Outcome,
+    StagedSamples,
 )
 from ilyama_protocol.intake.sampled_points import NewPoints, SampledPoints
 from ilyama_protocol.intake.state import BoundSchema
@@ -69,9 +72,36 @@ class TelemetryIntake:
         if rejection is not None:
             decisions.reject(arrival, rejection)
             return
-        schema = decisions.schema_in_force(arrival, batch)
-        accepted, new = self._accepted(arrival, batch, schema)
-        self._remember(accepted, new, schema)
+        reason = decisions.rulings.telemetry_staging_reason(batch)
+        is_reviewed = reason is StagingReason.SCHEMA_REVIEW
+        schema = None if is_reviewed else decisions.schema_in_force(arrival, batch)
+        if reason is not None:
+            self._remember(arrival, batch, schema)
+            self._set_aside(arrival, batch, reason)
+            return
+        found = self._accepted(arrival, batch, schema)
+        self._remember(arrival, batch, schema)
+        self._settle(*found)
+
+    def release(self, decided: DecidedSamples) -> None:
+        """Materialize a batch that was staged, or say what must be looked up before that.
+
+        Its values meet those of earlier batches only now; batches do not overtake each other.
+        """
+        arrival, batch, decisions = decided.arrival, decided.batch, self._decisions
+        moments = [] if decisions.is_told else self._known_moments(arrival, batch)
+        if moments:
+            decisions.needs.append(self._moments_need(batch, moments))
+        if decisions.needs:
+            return
+        lineage = decisions.state.lineage(batch.source_table)
+        schema = lineage.schema_at(batch.schema_hash, arrival.received_at)
+        self._settle(*self._accepted(arrival, batch, schema))
+
+    def keep_staged(self, decided: DecidedSamples, error: str) -> None:
+        """Set a batch aside again that could not be released."""
+        reason = StagingReason.MATERIALIZATION_FAILED
+        self._set_aside(decided.arrival, decided.batch, reason, error)
 
     def _need(self, arrival: Arrival, batch: TelemetryBatch) -> TelemetryNeed | None:
         """What earlier drains may hold of the batch, None when they can hold nothing."""
@@ -84,7 +114,9 @@ class TelemetryIntake:
             after.append(before.batches_after(batch.batch_id))
         if asks_number := replayed and not continues:
             after.append(lineage.era_after)
-        moments = self._known_moments(arrival, batch) if continues or replayed else []
+        goes_on = self._decisions.rulings.telemetry_staging_reason(batch) is None
+        taken = goes_on and (continues or replayed)
+        moments = self._known_moments(arrival, batch) if taken else []
         if not after and not moments:
             return None
         return TelemetryNeed(
@@ -95,6 +127,12 @@ class TelemetryIntake:
             min(after, default=0),
             moments,
             lineage.stored_after(moments[0]) if moments else 0,
+        )
+
+    def _moments_need(self, batch: TelemetryBatch, moments: list[int]) -> TelemetryNeed:
+        stored_after = self._decisions.before.telemetry(batch.source_table).stored_after
+        return TelemetryNeed(
+            "", batch.source_table, None, None, 0, moments, stored_after(moments[0])
         )
 
     def _known_moments(self, arrival: Arrival, batch: TelemetryBatch) -> list[int]:
@@ -133,18 +171,42 @@ class TelemetryIntake:
         return AcceptedSamples(arrival, kept, self._series, new.points), new
 
     def _remember(
-        self, accepted: AcceptedSamples, new: NewPoints, schema: BoundSchema | None
+        self, arrival: Arrival, batch: TelemetryBatch, schema: BoundSchema | None
     ) -> None:
         """Make the decision part of the state; from here on nothing can fail."""
-        arrival, batch, decisions = accepted.arrival, accepted.batch, self._decisions
-        decisions.bind(batch, schema)
-        state = decisions.state
+        state = self._decisions.state
+        self._decisions.bind(batch, schema)
         lineage = state.lineage(batch.source_table).telemetry
         lineage.batch_seq = max(lineage.batch_seq, batch.batch_seq)
-        latest = self._points.latest(batch, arrival.received_at)
-        lineage.max_ts = max(lineage.max_ts, latest)
         state.batch_id = max(state.batch_id, batch.batch_id)
         self._know(_known(arrival, batch))
+
+    def _set_aside(
+        self,
+        arrival: Arrival,
+        batch: TelemetryBatch,
+        reason: StagingReason,
+        error: str | None = None,
+    ) -> None:
+        samples = AcceptedSamples(arrival, batch.without_contents(), self._series, [])
+        self._decisions.stage_samples(StagedSamples(samples, reason, error))
+        rows = len(batch.ts_us)
+        self._decisions.account(
+            arrival,
+            Outcome.STAGED,
+            source_table=batch.source_table,
+            batch_id=batch.batch_id,
+            batch_seq=batch.batch_seq,
+            code=reason.value,
+            rows_received=rows,
+            rows_staged=rows,
+        )
+
+    def _settle(self, accepted: AcceptedSamples, new: NewPoints) -> None:
+        """Write down the rows of a batch and what they say."""
+        arrival, batch, decisions = accepted.arrival, accepted.batch, self._decisions
+        lineage = decisions.state.lineage(batch.source_table).telemetry
+        lineage.max_ts = max(lineage.max_ts, self._points.latest(batch, arrival.received_at))
         self._points.note(batch, new.points)
         decisions.outcomes.accept_samples(accepted)
         decisions.name_keys(accepted.points)

@@ -50,6 +50,21 @@ class StagedBacklog:
             columns = [column.name for column in incoming.columns]
             self._connection.execute(insert(STAGED_BACKLOG).from_select(columns, select(incoming)))
 
+    def tables_of(self, device_ids: Iterable[str]) -> dict[str, list[str]]:
+        """The tables of devices of which rows wait for nothing but their turn, or a resume."""
+        waits = STAGED_BACKLOG.c.staging_reason.in_(
+            (StagingReason.LINEAGE_PAUSED, StagingReason.SCHEMA_REVIEW)
+        )
+        query = (
+            select(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
+            .where(_IS_STAGED, waits, STAGED_BACKLOG.c.device_id.in_(list(device_ids)))
+            .distinct()
+        )
+        found: dict[str, list[str]] = {}
+        for device_id, table in self._connection.execute(query):
+            found.setdefault(device_id, []).append(table)
+        return found
+
     def free(self) -> FreeRows:
         """How much could be released now."""
         lineage = func.concat_ws("\x1f", STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
