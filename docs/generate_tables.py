@@ -54,6 +54,7 @@ _RECORDS = {
     "ledger_total": "The ledger summed by drain, device, table, kind and outcome.",
     "lineage": "Lineages that are not served from Postgres.",
     "lineage_pause": "Why lineages are paused; one without a line is active.",
+    "sequence_reset": "Numbers of telemetry batches that begin anew with the next drain.",
     "staged_backlog": "What each drain has set aside, and the drain that has released it since.",
     "past_drains": "What drains took that are forgotten, by day and origin.",
     "rejection": "Rejected messages and their life: a state, a note, and what the last look found.",

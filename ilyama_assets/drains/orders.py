@@ -18,7 +18,7 @@ from ilyama_protocol.intake.history import (
     StoredPoint,
     StoredRow,
 )
-from ilyama_protocol.intake.lineage_rulings import PauseReason
+from ilyama_protocol.intake.lineage_rulings import FAILURES_THAT_OPEN_THE_CIRCUIT, PauseReason
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
@@ -48,6 +48,8 @@ class DeviceOrder(msgspec.Struct):
     """When set, nothing is decided: every message is staged with this error."""
     pauses: dict[str, list[str]] = {}
     """Why tables of the device are paused."""
+    resets: list[str] = []
+    """Tables whose telemetry batches are numbered anew from this drain on."""
     backlog: list[str] = []
     """Tables of the device of which decided rows wait to be released."""
     released: list[StagedSum] = []
@@ -73,6 +75,7 @@ class WorkOrder(msgspec.Struct):
     poison: str | None = None
     staged_files: list[str] = []
     """Where the rows that are to be released lie."""
+    materialization_failures: int = FAILURES_THAT_OPEN_THE_CIRCUIT
 
 
 class DeviceDone(msgspec.Struct):

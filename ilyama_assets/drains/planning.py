@@ -11,6 +11,7 @@ from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
 from ilyama_protocol.topics import DEVICES_ROOT, Address, parse_topic
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice, Root
+from ilyama_resources.postgres.sequence_resets import SequenceReset
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.segment_files import read_topics
 
@@ -25,6 +26,8 @@ class Plan(NamedTuple):
     newcomers: list[RegisteredDevice]
     released: Sequence[StagedSum] = ()
     """What was staged and is to be released."""
+    resets: Sequence[SequenceReset] = ()
+    """What was asked for of the numbers of telemetry batches."""
 
 
 def plan_drain(gateway: Gateway, segments: Iterable[Path], *, auto_register: bool) -> Plan:
@@ -38,8 +41,8 @@ def plan_drain(gateway: Gateway, segments: Iterable[Path], *, auto_register: boo
         known = _registered(tx, addresses)
         newcomers = _newcomers(addresses, known) if auto_register else {}
         devices = _orders(addresses, sizes, known | newcomers)
-        _pin(tx, devices)
-    return Plan(devices, list(newcomers.values()))
+        resets = _pin(tx, devices)
+    return Plan(devices, list(newcomers.values()), resets=resets)
 
 
 def plan_release(gateway: Gateway, *, at_most_bytes: int) -> Plan:
@@ -53,19 +56,21 @@ def plan_release(gateway: Gateway, *, at_most_bytes: int) -> Plan:
             )
             order.released.append(found)
             order.payload_bytes += found.bytes
-        _pin(tx, orders.values())
-    return Plan(list(orders.values()), [], released)
+        resets = _pin(tx, orders.values())
+    return Plan(list(orders.values()), [], released, resets)
 
 
-def _pin(tx: Transaction, devices: Collection[DeviceOrder]) -> None:
+def _pin(tx: Transaction, devices: Collection[DeviceOrder]) -> list[SequenceReset]:
     """Give each device its state and the rulings on it, as they are now."""
     known = [device.device_id for device in devices if device.device_id is not None]
     states, pauses = tx.device_states.of(known), tx.pauses.of_devices(known)
-    backlog = tx.backlog.tables_of(known)
+    backlog, resets = tx.backlog.tables_of(known), tx.sequence_resets.of_devices(known)
     for device in devices:
         device.state = states.get(device.device_id or "")
         device.pauses = pauses.get(device.device_id or "", {})
         device.backlog = backlog.get(device.device_id or "", [])
+        device.resets = [r.source_table for r in resets if r.device_id == device.device_id]
+    return resets
 
 
 def _root(address: Address) -> Root | None:

@@ -11,6 +11,7 @@ from ilyama_assets.drains.orders import DeviceDone, Findings, LineagePaused, Pro
 from ilyama_assets.drains.planning import Plan
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.devices import RegisteredDevice
+from ilyama_resources.postgres.sequence_resets import SequenceReset
 from ilyama_resources.postgres.staged_backlog import StagedSum
 
 
@@ -31,6 +32,8 @@ class Seal(msgspec.Struct):
     """What it materializes that others have set aside."""
     pauses: list[LineagePaused] = []
     """Lineages that it pauses."""
+    resets: list[SequenceReset] = []
+    """What it applies of what was asked for of the numbers of telemetry batches."""
     rejections: list[bytes] = []
     replayed: list[bytes] = []
 
@@ -76,6 +79,7 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         findings=_joined(p.findings for p in products),
         staged=[found for p in products for found in p.staged],
         released=list(plan.released),
+        resets=list(plan.resets),
         pauses=[paused for p in products for paused in p.pauses],
         rejections=[rejected for p in products for rejected in p.rejections],
         replayed=[outcomes for p in products for outcomes in p.replayed],

@@ -142,13 +142,19 @@ class _Task:
 
     def _decide(self, order: DeviceOrder, arrivals: Iterable[Message | Decided]) -> None:
         state = decode_state(order.state.encode()) if order.state else DeviceState()
+        for table in order.resets:
+            state.lineage(table).telemetry.begin_era(self._order.drain_id - 1)
         engine = IntakeEngine(
             Device(order.device_id, order.firmware_version),
             state,
             history=_history(order),
             limits=self._limits,
             origin=self._order.origin,
-            rulings=LineageRulings(order.pauses, backlog=order.backlog),
+            rulings=LineageRulings(
+                order.pauses,
+                backlog=order.backlog,
+                circuit_opens_at=self._order.materialization_failures,
+            ),
             inspect=self._inspect,
         )
         decisions, decided = engine.decisions, _Decided()
@@ -222,15 +228,15 @@ class _Task:
 
 
 def _take(engine: IntakeEngine, arrived: Message | Decided, *, stage_with: str | None) -> None:
-    match arrived, stage_with:
-        case Message(), None:
+    if isinstance(arrived, Message):
+        if stage_with is None:
             engine.decide(arrived)
-        case Message(), str():
+        else:
             engine.stage(arrived, stage_with)
-        case _, None:
-            engine.release(arrived)
-        case _, str():
-            engine.keep_staged(arrived, stage_with)
+    elif stage_with is None:
+        engine.release(arrived)
+    else:
+        engine.keep_staged(arrived, stage_with)
 
 
 def _backlog(device_id: str, decisions: Decisions, drain_id: int) -> list[StagedSum]:

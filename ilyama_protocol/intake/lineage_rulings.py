@@ -10,6 +10,9 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Protocol
 
+FAILURES_THAT_OPEN_THE_CIRCUIT = 5
+"""So many rows in a row that cannot be materialized pause their lineage."""
+
 
 class PauseReason(StrEnum):
     """Why a lineage is paused."""
@@ -60,8 +63,10 @@ class LineageRulings:
         pauses: Mapping[str, Collection[str]] | None = None,
         *,
         backlog: Collection[str] = (),
+        circuit_opens_at: int = FAILURES_THAT_OPEN_THE_CIRCUIT,
     ) -> None:
         """Take the pause reasons by source table, and the tables of which rows wait."""
+        self.circuit_opens_at = circuit_opens_at
         self._backlog = frozenset(backlog)
         self._pauses = {
             table: {PauseReason(reason) for reason in reasons}

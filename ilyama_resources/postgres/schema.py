@@ -12,6 +12,7 @@ from sqlalchemy import (
     DateTime,
     Double,
     ForeignKey,
+    Identity,
     Integer,
     LargeBinary,
     MetaData,
@@ -105,6 +106,16 @@ STAGED_BACKLOG = Table(
     Column("released_in", BigInteger),
 )
 """What each drain has set aside; `released_in` is the drain that has materialized it since."""
+
+SEQUENCE_RESET = Table(
+    "sequence_reset",
+    METADATA,
+    Column("reset_id", BigInteger, Identity(), nullable=False, unique=True),
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    _moment("requested_at", nullable=False),
+)
+"""The next drain of the device applies it."""
 
 DRAIN = Table(
     "drain",

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from ilyama_protocol.intake.lineage_rulings import HELD_BY, StagingReason
 from ilyama_resources.postgres.copying import copied
-from ilyama_resources.postgres.schema import LINEAGE_PAUSE, STAGED_BACKLOG
+from ilyama_resources.postgres.current_values import Lineage
+from ilyama_resources.postgres.pairs import these
+from ilyama_resources.postgres.schema import DRAIN, LINEAGE_PAUSE, STAGED_BACKLOG
 
 
 class StagedSum(NamedTuple):
@@ -29,6 +44,35 @@ class FreeRows(NamedTuple):
     lineages: int
     rows: int
     bytes: int
+
+
+class BacklogCaps(NamedTuple):
+    """How much of one lineage may be staged, and below which share of that it may go on."""
+
+    rows: int = 100_000
+    bytes: int = 1024**3
+    resume: float = 0.8
+
+
+DEFAULT_CAPS = BacklogCaps()
+
+
+class BacklogSize(NamedTuple):
+    """How much of one lineage is staged."""
+
+    device_id: str
+    source_table: str
+    rows: int
+    bytes: int
+
+    def exceeds(self, caps: BacklogCaps) -> bool:
+        """Whether rows or bytes are more than is allowed."""
+        return self.rows > caps.rows or self.bytes > caps.bytes
+
+    def is_below(self, caps: BacklogCaps) -> bool:
+        """Whether rows and bytes are low enough to go on."""
+        rows, size = caps.resume * caps.rows, caps.resume * caps.bytes
+        return self.rows < rows and self.bytes < size
 
 
 _FIELDS = [STAGED_BACKLOG.c[name] for name in StagedSum._fields]
@@ -64,6 +108,47 @@ class StagedBacklog:
         for device_id, table in self._connection.execute(query):
             found.setdefault(device_id, []).append(table)
         return found
+
+    def sizes(self, lineages: Iterable[Lineage]) -> list[BacklogSize]:
+        """How much of each of the given lineages is staged; of one without anything, nothing."""
+        wanted = these({*lineages}).subquery()
+        device_id, table = wanted.c
+        sums = [
+            func.coalesce(func.sum(STAGED_BACKLOG.c[name]), 0).cast(BigInteger)
+            for name in ("rows", "bytes")
+        ]
+        staged = and_(
+            STAGED_BACKLOG.c.device_id == device_id,
+            STAGED_BACKLOG.c.source_table == table,
+            _IS_STAGED,
+        )
+        query = (
+            select(device_id, table, *sums)
+            .select_from(wanted.outerjoin(STAGED_BACKLOG, staged))
+            .group_by(device_id, table)
+        )
+        return [BacklogSize(*row) for row in self._connection.execute(query)]
+
+    def retry(self, device_id: str, source_table: str) -> int:
+        """Ask for another attempt at rows that could not be materialized; how many there are."""
+        statement = (
+            update(STAGED_BACKLOG)
+            .values(retry=True)
+            .where(
+                _IS_STAGED,
+                STAGED_BACKLOG.c.device_id == device_id,
+                STAGED_BACKLOG.c.source_table == source_table,
+                STAGED_BACKLOG.c.staging_reason == StagingReason.MATERIALIZATION_FAILED,
+            )
+            .returning(STAGED_BACKLOG.c.rows)
+        )
+        return sum(self._connection.scalars(statement))
+
+    def forget(self, *, released_before: datetime) -> None:
+        """Remove the sums of what was released long ago."""
+        drain = select(DRAIN.c.drain_id).where(DRAIN.c.closed_at < released_before)
+        gone = delete(STAGED_BACKLOG).where(STAGED_BACKLOG.c.released_in.in_(drain))
+        self._connection.execute(gone)
 
     def free(self) -> FreeRows:
         """How much could be released now."""

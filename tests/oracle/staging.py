@@ -71,7 +71,7 @@ class Staging:
         """Keep a row of telemetry for later."""
         self._waiting.append(aside)
         sample, line = aside.change, aside.line
-        nothing = dict.fromkeys(StagedRow._fields)
+        nothing: dict[str, Any] = dict.fromkeys(StagedRow._fields)
         told = nothing | sample._asdict() | {"staging_reason": aside.reason}
         self.rows.append(StagedRow(**told | {"topic": line.topic, "kind": line.kind}))
 
