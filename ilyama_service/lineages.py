@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ilyama_protocol.intake.lineage_rulings import PauseReason
+from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
 from ilyama_protocol.intake.state import decode_state
 from ilyama_protocol.validation.envelopes import is_table_name
 from ilyama_resources.errors import PlatformError
@@ -58,10 +58,19 @@ def reset_materialization(tx: Transaction, place: LineagePlace, *, actor: str) -
         raise WrongState(f"A schema of {_told(place)} is under review; decide that first.")
     if not tx.pauses.clear([place], PauseReason.CIRCUIT_OPEN):
         raise WrongState(f"The circuit of {_told(place)} is not open.")
-    retried = tx.backlog.retry(*place)
+    retried = tx.backlog.retry(StagingReason.MATERIALIZATION_FAILED, place)
     return _audited(
         tx, before, verb="reset-materialization", actor=actor, more={"retried_rows": retried}
     )
+
+
+def retry_errors(tx: Transaction, *, actor: str) -> int:
+    """Decide every message anew that broke the engine, and say how many rows that may be."""
+    retried = tx.backlog.retry(StagingReason.ENGINE_ERROR)
+    tx.audit.record(
+        actor=actor, verb="retry-errors", resource="lineages", new={"retried_rows": retried}
+    )
+    return retried
 
 
 def reset_sequence(tx: Transaction, place: LineagePlace, *, actor: str) -> LineageEntry:

@@ -29,7 +29,7 @@ from ilyama_protocol.intake.history import (
     StoredRow,
     TelemetryNeed,
 )
-from ilyama_protocol.intake.lineage_rulings import HELD_BY, LineageRulings, StagingReason
+from ilyama_protocol.intake.lineage_rulings import DECIDED, HELD_BY, LineageRulings, StagingReason
 from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.topics import parse_topic
@@ -255,7 +255,7 @@ class MemoryPlatform:
             if line["device_id"] == device_id
             and line["payload_sha256"] in wanted
             and line["kind"] == "rows"
-            and (line["outcome"] in ("accepted", "duplicate") or line["code"] in HELD_BY)
+            and (line["outcome"] in ("accepted", "duplicate") or line["code"] in DECIDED)
             and line["rows_conflict"] == 0
             and line["drain_id"] > after
         ]

@@ -88,7 +88,8 @@ class Encoder:
         return self._table(KEY_CONFLICTS, columns, [since[conflict] for conflict in conflicts])
 
     def _raw_batches(self, outcomes: Outcomes) -> pa.Table:
-        arrivals = outcomes.arrivals
+        # A message that was staged is kept already.
+        arrivals = [] if self._origin is Origin.STAGED else outcomes.arrivals
         messages = [arrival.message for arrival in arrivals]
         columns = _arrival_columns(arrivals) | {
             "landed_at": [message.landed_at for message in messages],

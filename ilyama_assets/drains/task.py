@@ -32,7 +32,7 @@ from ilyama_assets.drains.orders import (
 )
 from ilyama_assets.drains.projection import encoded, projected
 from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
-from ilyama_assets.drains.staged_reading import Decided, read_staged
+from ilyama_assets.drains.staged_reading import Decided, read_staged, read_undecided
 from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, REJECTED_BATCHES, TABLES
 from ilyama_protocol.intake.decisions import Decisions
@@ -115,10 +115,11 @@ class _Task:
 
     def run(self) -> Products:
         messages = _messages_by_topic(self._order)
-        staged = _staged_by_device(self._order)
+        staged, undecided = _staged_by_device(self._order)
         for device in self._order.devices:
-            decided = staged.pop(device.device_id or "", iter(()))
-            self._decide(device, chain(_in_arrival_order(messages, device), decided))
+            name = device.device_id or ""
+            arrived = [*_in_arrival_order(messages, device), *undecided.pop(name, ())]
+            self._decide(device, chain(staged.pop(name, ()), arrived))
         self._write_down()
         integrity = TaskIntegrity()
         for name, parts in self._decided.tables.items():
@@ -274,10 +275,15 @@ def _messages_by_topic(order: WorkOrder) -> dict[str, list[Message]]:
     return found
 
 
-def _staged_by_device(order: WorkOrder) -> dict[str, Iterator[Decided]]:
-    """What is to be released, rebuilt when its device's turn comes."""
+def _staged_by_device(
+    order: WorkOrder,
+) -> tuple[dict[str, Iterator[Decided]], dict[str, list[Message]]]:
+    """What is to be released: rows, rebuilt when their device's turn comes, and messages."""
     released = [found for device in order.devices for found in device.released]
-    return read_staged(order.staged_files, released) if released else {}
+    if not released:
+        return {}, {}
+    files = order.staged_files
+    return read_staged(files, released), read_undecided(files, released)
 
 
 def _in_arrival_order(messages: dict[str, list[Message]], device: DeviceOrder) -> list[Message]:

@@ -26,6 +26,8 @@ from ilyama_protocol.limits import Limits
 from ilyama_protocol.messages import TelemetryBatch, telemetry_content
 from ilyama_protocol.rejections import Rejection, RejectionCode
 
+_REPLAYS = (Origin.REJECTION, Origin.STAGED)
+
 LONGEST_LISTED_CONTENT = 4_096
 """Content of a batch in conflict is listed up to so many characters, and by its hash beyond."""
 
@@ -107,7 +109,7 @@ class TelemetryIntake:
         """What earlier drains may hold of the batch, None when they can hold nothing."""
         before = self._decisions.before
         lineage = before.telemetry(batch.source_table)
-        replayed = self._decisions.origin is Origin.REJECTION
+        replayed = self._decisions.origin in _REPLAYS
         continues = batch.batch_seq > lineage.batch_seq
         after: list[int] = []
         if asks_id := batch.batch_id <= before.batch_id:
@@ -151,7 +153,7 @@ class TelemetryIntake:
         highest = self._decisions.state.telemetry(batch.source_table).batch_seq
         if batch.batch_seq > highest:
             return None
-        if self._decisions.origin is Origin.REJECTION:
+        if self._decisions.origin in _REPLAYS:
             taken = (batch.source_table, batch.batch_seq) in self._numbers
             return _refused(batch, RejectionCode.DUPLICATE_BATCH_SEQ) if taken else None
         equal = batch.batch_seq == highest

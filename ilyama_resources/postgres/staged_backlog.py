@@ -17,10 +17,11 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    tuple_,
     update,
 )
 
-from ilyama_protocol.intake.lineage_rulings import HELD_BY, StagingReason
+from ilyama_protocol.intake.lineage_rulings import HELD_BY, RETRIED_ON_REQUEST, StagingReason
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.current_values import Lineage
 from ilyama_resources.postgres.pairs import these
@@ -129,20 +130,14 @@ class StagedBacklog:
         )
         return [BacklogSize(*row) for row in self._connection.execute(query)]
 
-    def retry(self, device_id: str, source_table: str) -> int:
-        """Ask for another attempt at rows that could not be materialized; how many there are."""
-        statement = (
-            update(STAGED_BACKLOG)
-            .values(retry=True)
-            .where(
-                _IS_STAGED,
-                STAGED_BACKLOG.c.device_id == device_id,
-                STAGED_BACKLOG.c.source_table == source_table,
-                STAGED_BACKLOG.c.staging_reason == StagingReason.MATERIALIZATION_FAILED,
-            )
-            .returning(STAGED_BACKLOG.c.rows)
-        )
-        return sum(self._connection.scalars(statement))
+    def retry(self, reason: StagingReason, lineage: Lineage | None = None) -> int:
+        """Ask for another attempt at what failed, of one lineage or of all; how many rows it is."""
+        statement = update(STAGED_BACKLOG).values(retry=True)
+        statement = statement.where(_IS_STAGED, STAGED_BACKLOG.c.staging_reason == reason)
+        if lineage is not None:
+            place = tuple_(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
+            statement = statement.where(place.in_(these([lineage])))
+        return sum(self._connection.scalars(statement.returning(STAGED_BACKLOG.c.rows)))
 
     def forget(self, *, released_before: datetime) -> None:
         """Remove the sums of what was released long ago."""
@@ -195,6 +190,7 @@ def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
         LINEAGE_PAUSE.c.reason.in_(HELD_BY[reason]),
     )
     free = and_(STAGED_BACKLOG.c.staging_reason == reason, ~is_held)
-    if reason is StagingReason.MATERIALIZATION_FAILED:
-        return and_(free, STAGED_BACKLOG.c.retry)
+    if reason in RETRIED_ON_REQUEST:
+        # A message of nobody known has nobody to be decided for.
+        return and_(free, STAGED_BACKLOG.c.retry, STAGED_BACKLOG.c.device_id != "")
     return free

@@ -54,6 +54,16 @@ class LineageBody(MutationBody):
         return LineagePlace(self.device_id, self.source_table)
 
 
+class NothingMore(MutationBody):
+    """Nothing needs to be said."""
+
+
+class Retried(BaseModel):
+    """How many rows are decided anew; a message that cannot be read counts none."""
+
+    rows: int
+
+
 class PauseBody(LineageBody):
     """The lineage, and why it is paused."""
 
@@ -108,6 +118,22 @@ async def reset_materialization(mutation: MutationHere) -> Response:
 async def reset_sequence(mutation: MutationHere) -> Response:
     """Let the numbers of telemetry batches begin anew with the device's next drain."""
     return await _carry_out(mutation, lineages.reset_sequence)
+
+
+@router.post(
+    "/v1/lineages/retry-errors",
+    response_model=Retried,
+    responses=_REFUSALS,
+    openapi_extra=described(NothingMore, required=False),
+)
+async def retry_errors(mutation: MutationHere) -> Response:
+    """Decide every message anew that broke the engine."""
+
+    def act(_: NothingMore) -> Retried:
+        with _changing(mutation) as tx:
+            return Retried(rows=lineages.retry_errors(tx, actor=mutation.actor))
+
+    return await mutation.carry_out(NothingMore, act)
 
 
 async def _carry_out(mutation: Mutation, deed: Callable[..., LineageEntry]) -> Response:

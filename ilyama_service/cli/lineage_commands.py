@@ -74,6 +74,14 @@ def reset_materialization(device: DeviceId, table: SourceTable) -> None:
     pausing.reset_materialization(LineagePlace(device, table))
 
 
+@lineages.command("retry-errors")
+def retry_errors() -> None:
+    """Decide every message anew that broke the engine and was staged as `engine_error`."""
+    from ilyama_service.cli import pausing
+
+    pausing.retry_errors()
+
+
 @lineages.command("reset-sequence")
 def reset_sequence(device: DeviceId, table: SourceTable) -> None:
     """Let the numbers of telemetry batches begin anew: the device's journal was rebuilt."""

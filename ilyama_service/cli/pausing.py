@@ -80,6 +80,13 @@ def reset_sequence(place: LineagePlace) -> None:
     console.print("The next drain of the device begins a new era of numbers.", highlight=False)
 
 
+def retry_errors() -> None:
+    """Decide messages anew that broke the engine."""
+    rows = changed(lambda tx: lineages.retry_errors(tx, actor=actor()))
+    told = "A running platform takes them up by itself; else `ilyama drain` does."
+    console.print(f"Messages with {rows:,} rows are decided anew. {told}", highlight=False)
+
+
 def _act(deed: Callable[..., LineageEntry], place: LineagePlace) -> None:
     after = changed(lambda tx: deed(tx, place, actor=actor()))
     if after.pauses:
