@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ilyama_assets.drains.encoding import Encoder
-from ilyama_assets.drains.rebuilding import decided_rows
+from ilyama_assets.drains.staged_reading import decided
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS, STAGED_ROWS
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.governance.rules import DeviceRules
@@ -31,7 +31,7 @@ from ilyama_protocol.intake.history import (
     StoredRow,
     TelemetryNeed,
 )
-from ilyama_protocol.intake.lineage_rulings import HELD_BY, StagingReason
+from ilyama_protocol.intake.lineage_rulings import DECIDED, HELD_BY, StagingReason
 from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
@@ -101,9 +101,24 @@ class MemoryPlatform:
 
     def _release(self, device_id: str, rows: pa.Table) -> None:
         engine = self._engine(device_id, None, Origin.STAGED)
-        for decided in decided_rows(device_id, rows):
-            engine.release(decided)
+        for found in decided(device_id, rows):
+            engine.release(found)
+        if engine.decisions.needs:
+            history = self._look_up(device_id, engine.decisions.needs)
+            engine = self._engine(device_id, history, Origin.STAGED)
+            for found in decided(device_id, rows):
+                engine.release(found)
         self._store(device_id, engine)
+
+    def _backlog(self, device_id: str) -> list[str]:
+        """The tables of a device of which rows wait for their turn."""
+        return [
+            row["source_table"]
+            for rows in self._staged
+            for row in rows.to_pylist()
+            if row["device_id"] == device_id
+            and row["staging_reason"] == StagingReason.LINEAGE_PAUSED
+        ]
 
     def drain(self, events: Sequence[Event]) -> None:
         """Take one drain of messages in arrival order."""
@@ -159,8 +174,9 @@ class MemoryPlatform:
     ) -> IntakeEngine:
         stored = self._states.get(device_id or "")
         state = DeviceState() if stored is None else decode_state(stored)
+        backlog = self._backlog(device_id or "")
         pauses = {table: [*reasons] for table, reasons in self._pauses_of(device_id)}
-        rulings = SchemaRulings(DeviceRules(pauses=pauses))
+        rulings = SchemaRulings(DeviceRules(pauses=pauses, backlog=backlog))
         return IntakeEngine(
             Device(device_id), state, history=history, origin=origin, rulings=rulings
         )
@@ -213,7 +229,8 @@ class MemoryPlatform:
             line
             for line in self.tables["batch_ledger"]
             if line["device_id"] == device_id
-            and (line["kind"], line["outcome"]) == ("telemetry", "accepted")
+            and line["kind"] == "telemetry"
+            and line["outcome"] in ("accepted", "staged")
             and line["drain_id"] > need.after_drain
         ]
         return [
@@ -249,7 +266,7 @@ class MemoryPlatform:
             if line["device_id"] == device_id
             and line["payload_sha256"] in wanted
             and line["kind"] == "rows"
-            and (line["outcome"] in ("accepted", "duplicate") or line["code"] in HELD_BY)
+            and (line["outcome"] in ("accepted", "duplicate") or line["code"] in DECIDED)
             and line["rows_conflict"] == 0
             and line["drain_id"] > after
         ]

@@ -12,14 +12,23 @@ from ilyama_assets.drains.rejecting import OUTCOMES_SCHEMA, REJECTIONS_SCHEMA
 from ilyama_assets.drains.rejecting import decoded as decoded_rows
 from ilyama_assets.drains.sealing import Seal
 from ilyama_assets.drains.totals import GROUP
+from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.current_values import Lineage
 from ilyama_resources.postgres.drains import Drain
 from ilyama_resources.postgres.ledger import LedgerTotal
+from ilyama_resources.postgres.staged_backlog import DEFAULT_CAPS, BacklogCaps
 
 
-def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: int) -> None:
+def close_drain(
+    tx: Transaction,
+    drain: Drain,
+    seal: Seal,
+    *,
+    served_instances: int,
+    caps: BacklogCaps = DEFAULT_CAPS,
+) -> None:
     """Mark a drain done, unless another process has, and write everything that it changes."""
     tx.drains.close(drain.drain_id)
     tx.devices.register(seal.newcomers, auto=True)
@@ -29,11 +38,8 @@ def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: 
         ((done.device_id, done.state) for done in seal.states), drain_id=drain.drain_id
     )
     _govern(tx, drain, seal)
-    tx.backlog.add(seal.staged)
-    tx.backlog.release(seal.released, drain_id=drain.drain_id)
-    for paused in seal.pauses:
-        lineage = (paused.device_id, paused.source_table)
-        tx.pauses.add([lineage], paused.reason, note=paused.note)
+    tx.sequence_resets.settle(seal.resets)
+    _settle_backlog(tx, drain, seal, caps)
     for totals in seal.ledger:
         tx.ledger.add(_ledger_totals(drain, totals))
     _write_rejections(tx, drain, seal)
@@ -56,6 +62,23 @@ def _write_rejections(tx: Transaction, drain: Drain, seal: Seal) -> None:
         tx.rejection_replays.settle(outcomes, drain_id=drain.drain_id)
     else:
         tx.rejections.add(rejected)
+
+
+def _settle_backlog(tx: Transaction, drain: Drain, seal: Seal, caps: BacklogCaps) -> None:
+    """Note what was set aside and released, and pause or resume lineages by what is left."""
+    tx.backlog.add(seal.staged)
+    tx.backlog.release(seal.released, drain_id=drain.drain_id)
+    for paused in seal.pauses:
+        lineage = (paused.device_id, paused.source_table)
+        tx.pauses.add([lineage], paused.reason, note=paused.note)
+    changed = (*seal.staged, *seal.released)
+    touched = {(found.device_id, found.source_table) for found in changed if found.source_table}
+    if not touched:
+        return
+    sizes = tx.backlog.sizes(touched)
+    too_much = [size[:2] for size in sizes if size.exceeds(caps)]
+    tx.pauses.add(too_much, PauseReason.BACKPRESSURE, note="too much of it is staged")
+    tx.pauses.clear([s[:2] for s in sizes if s.is_below(caps)], PauseReason.BACKPRESSURE)
 
 
 def _advance_current_values(

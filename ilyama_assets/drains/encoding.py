@@ -45,6 +45,7 @@ from ilyama_protocol.intake.outcomes import (
     Outcomes,
     StagedMessage,
     StagedRows,
+    StagedSamples,
 )
 from ilyama_protocol.rejections import VALIDATOR_VERSION
 from ilyama_resources.data_files import TableContract
@@ -87,7 +88,8 @@ class Encoder:
         return self._table(KEY_CONFLICTS, columns, [since[conflict] for conflict in conflicts])
 
     def _raw_batches(self, outcomes: Outcomes) -> pa.Table:
-        arrivals = outcomes.arrivals
+        # A message that was staged is kept already.
+        arrivals = [] if self._origin is Origin.STAGED else outcomes.arrivals
         messages = [arrival.message for arrival in arrivals]
         columns = _arrival_columns(arrivals) | {
             "landed_at": [message.landed_at for message in messages],
@@ -123,9 +125,12 @@ class Encoder:
         return self._table(REJECTED_BATCHES, columns, columns["received_at"])
 
     def _staged(self, outcomes: Outcomes) -> pa.Table:
-        """Rows that were set aside, and messages that were, in one shape."""
+        """Rows that were set aside, telemetry and whole messages, in one shape."""
         rows = self._staged_rows(outcomes.staged_rows)
-        return pa.concat_tables([rows, self._staged_messages(outcomes.staged).cast(rows.schema)])
+        samples = self._staged_samples(outcomes.staged_samples)
+        messages = self._staged_messages(outcomes.staged)
+        parts = [part.cast(rows.schema) for part in (samples, messages) if part.num_rows]
+        return pa.concat_tables([rows, *parts])
 
     def _staged_messages(self, staged: Sequence[StagedMessage]) -> pa.Table:
         arrivals = [message.arrival for message in staged]
@@ -142,17 +147,15 @@ class Encoder:
 
     def _staged_rows(self, staged: Sequence[StagedRows]) -> pa.Table:
         rows = [part.rows for part in staged]
-        counts, arrivals = _counts(rows), [part.arrival for part in rows]
-        columns = _row_columns(rows) | {
-            "staging_reason": repeated([part.reason for part in staged], counts),
-            "error": repeated([part.error for part in staged], counts),
-            "topic": repeated([arrival.message.topic for arrival in arrivals], counts),
-            "kind": repeated([arrival.address.kind for arrival in arrivals], counts),
-            "user_properties": repeated(
-                [_properties(arrival.message.user_properties) for arrival in arrivals], counts
-            ),
-            "payload_sha256": repeated([arrival.payload_sha256 for arrival in arrivals], counts),
-        }
+        aside = _aside_columns(staged, [part.arrival for part in rows], _counts(rows))
+        columns = _row_columns(rows) | aside
+        return self._table(STAGED_ROWS, columns, columns["received_at"])
+
+    def _staged_samples(self, staged: Sequence[StagedSamples]) -> pa.Table:
+        samples = [part.samples for part in staged]
+        counts = _sample_counts(samples)
+        aside = _aside_columns(staged, [part.arrival for part in samples], counts)
+        columns = _sample_columns(samples) | aside
         return self._table(STAGED_ROWS, columns, columns["received_at"])
 
     def _row_changes(self, accepted: Sequence[AcceptedRows]) -> pa.Table:
@@ -160,22 +163,8 @@ class Encoder:
         return self._table(ROW_CHANGES, columns, columns["received_at"])
 
     def _samples(self, samples: Sequence[AcceptedSamples]) -> pa.Table:
-        counts = np.array([len(rows.batch.ts_us) for rows in samples], np.int64)
-        batches, arrivals = [s.batch for s in samples], [s.arrival for s in samples]
-        received_at = repeated_longs([arrival.received_at for arrival in arrivals], counts)
-        columns = {
-            "device_id": repeated([arrival.device_id for arrival in arrivals], counts),
-            "source_table": repeated([batch.source_table for batch in batches], counts),
-            "batch_seq": repeated_longs([batch.batch_seq for batch in batches], counts),
-            "row_index": joined(np.arange(count) for count in counts),
-            "row_id": joined_texts(b.row_id or [None] * len(b.ts_us) for b in batches),
-            "ts": joined(rows.moments for rows in samples),
-            "fields": joined_texts(batch.fields_text for batch in batches),
-            "schema_hash": repeated([batch.schema_hash for batch in batches], counts),
-            "position": repeated_longs([a.message.position for a in arrivals], counts),
-            "received_at": received_at,
-        } | _batch_columns(samples, counts)
-        return self._table(TELEMETRY_SAMPLES, columns, received_at)
+        columns = _sample_columns(samples)
+        return self._table(TELEMETRY_SAMPLES, columns, columns["received_at"])
 
     def datapoints(
         self, accepted: Sequence[AcceptedRows], samples: Sequence[AcceptedSamples] = ()
@@ -223,6 +212,43 @@ def _row_columns(accepted: Sequence[AcceptedRows]) -> dict[str, Any]:
         "position": repeated_longs([rows.arrival.message.position for rows in accepted], counts),
         "received_at": received_at,
     } | _batch_columns(accepted, counts)
+
+
+def _sample_counts(samples: Sequence[AcceptedSamples]) -> Longs:
+    return np.array([len(rows.batch.ts_us) for rows in samples], np.int64)
+
+
+def _sample_columns(samples: Sequence[AcceptedSamples]) -> dict[str, Any]:
+    """What is told of telemetry rows, whether they are shown or set aside."""
+    counts = _sample_counts(samples)
+    batches, arrivals = [s.batch for s in samples], [s.arrival for s in samples]
+    return {
+        "device_id": repeated([arrival.device_id for arrival in arrivals], counts),
+        "source_table": repeated([batch.source_table for batch in batches], counts),
+        "batch_seq": repeated_longs([batch.batch_seq for batch in batches], counts),
+        "row_index": joined(np.arange(count) for count in counts),
+        "row_id": joined_texts(b.row_id or [None] * len(b.ts_us) for b in batches),
+        "ts": joined(rows.moments for rows in samples),
+        "fields": joined_texts(batch.fields_text for batch in batches),
+        "schema_hash": repeated([batch.schema_hash for batch in batches], counts),
+        "position": repeated_longs([a.message.position for a in arrivals], counts),
+        "received_at": repeated_longs([arrival.received_at for arrival in arrivals], counts),
+    } | _batch_columns(samples, counts)
+
+
+def _aside_columns(
+    staged: Sequence[StagedRows | StagedSamples], arrivals: Sequence[Arrival], counts: Longs
+) -> dict[str, Any]:
+    """Why rows were set aside, and what their messages said beside them."""
+    properties = [_properties(arrival.message.user_properties) for arrival in arrivals]
+    return {
+        "staging_reason": repeated([part.reason for part in staged], counts),
+        "error": repeated([part.error for part in staged], counts),
+        "topic": repeated([arrival.message.topic for arrival in arrivals], counts),
+        "kind": repeated([arrival.address.kind for arrival in arrivals], counts),
+        "user_properties": repeated(properties, counts),
+        "payload_sha256": repeated([arrival.payload_sha256 for arrival in arrivals], counts),
+    }
 
 
 def _commit_seqs(accepted: AcceptedRows) -> Longs:

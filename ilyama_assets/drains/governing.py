@@ -25,11 +25,15 @@ def pin_rules(
     projects = tx.devices.projects(known)
     own = _by_scope(tx, ((ScopeKind.DEVICE, device_id) for device_id in known))
     pauses = tx.pauses.of_devices(known)
-    lapsed = _by_device(tx.reviews.lapsed(pauses))
+    lapsed, backlog = _by_device(tx.reviews.lapsed(pauses)), tx.backlog.tables_of(known)
     for device in devices:
         name = device.device_id or ""
         device.rules = DeviceRules(
-            projects.get(name), pauses.get(name, {}), lapsed.get(name, []), _approved(own, name)
+            projects.get(name),
+            pauses.get(name, {}),
+            lapsed.get(name, []),
+            _approved(own, name),
+            backlog.get(name, []),
         )
         _let_lapse(device.rules)
     return _project_rules(tx, {NO_PROJECT, *filter(None, projects.values())}, default)

@@ -29,7 +29,7 @@ from ilyama_protocol.intake.history import (
     StoredRow,
     TelemetryNeed,
 )
-from ilyama_protocol.intake.lineage_rulings import HELD_BY
+from ilyama_protocol.intake.lineage_rulings import DECIDED
 from ilyama_resources.data_files import as_declared
 from ilyama_resources.delta import Bounds, Warehouse
 
@@ -134,7 +134,7 @@ def _payload_rows(
         clean = pc.and_(pc.equal(near["rows_conflict"], 0), pc.equal(near["rows_below_floor"], 0))
         stored = pc.is_in(near["outcome"], pa.array(["accepted", "duplicate"]))
         # Of what was staged, rows were decided; a message that broke the engine was not.
-        staged = pc.is_in(near["code"], pa.array([*HELD_BY]))
+        staged = pc.is_in(near["code"], pa.array(sorted(DECIDED)))
         stored = pc.or_(stored, pc.and_(pc.equal(near["outcome"], "staged"), staged))
         decided = pc.is_in(near["origin"], pa.array(["live", "rejection"]))
         of_rows = pc.and_(pc.equal(near["kind"], "rows"), decided)

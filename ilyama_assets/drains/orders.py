@@ -20,7 +20,7 @@ from ilyama_protocol.intake.history import (
     StoredPoint,
     StoredRow,
 )
-from ilyama_protocol.intake.lineage_rulings import PauseReason
+from ilyama_protocol.intake.lineage_rulings import FAILURES_THAT_OPEN_THE_CIRCUIT, PauseReason
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
@@ -51,6 +51,8 @@ class DeviceOrder(msgspec.Struct):
     """When set, nothing is decided: every message is staged with this error."""
     rules: DeviceRules = msgspec.field(default_factory=DeviceRules)
     """Why tables of the device are paused, and what was approved for it alone."""
+    resets: list[str] = []
+    """Tables whose telemetry batches are numbered anew from this drain on."""
     released: list[StagedSum] = []
     """What was staged of the device and is to be released in this drain."""
 
@@ -76,6 +78,7 @@ class WorkOrder(msgspec.Struct):
     """What is decided in the projects of the devices."""
     staged_files: list[str] = []
     """Where the rows that are to be released lie."""
+    materialization_failures: int = FAILURES_THAT_OPEN_THE_CIRCUIT
 
 
 class DeviceDone(msgspec.Struct):

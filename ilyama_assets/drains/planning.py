@@ -14,6 +14,7 @@ from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
 from ilyama_protocol.topics import DEVICES_ROOT, Address, parse_topic
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice, Root
+from ilyama_resources.postgres.sequence_resets import SequenceReset
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.segment_files import read_topics
 
@@ -30,6 +31,8 @@ class Plan(NamedTuple):
     """What was staged and is to be released."""
     projects: Mapping[str, ProjectRules] = {}
     """What is decided in the projects of the devices."""
+    resets: Sequence[SequenceReset] = ()
+    """What was asked for of the numbers of telemetry batches."""
 
 
 def plan_drain(
@@ -45,8 +48,9 @@ def plan_drain(
         known = _registered(tx, addresses)
         newcomers = _newcomers(addresses, known) if auto_register else {}
         devices = _orders(addresses, sizes, known | newcomers)
-        rules = _pin(tx, devices, policy)
-    return Plan(devices, list(newcomers.values()), projects=rules)
+        rules = pin_rules(tx, devices, policy)
+        resets = _pin(tx, devices)
+    return Plan(devices, list(newcomers.values()), projects=rules, resets=resets)
 
 
 def plan_release(gateway: Gateway, *, at_most_bytes: int, policy: Policy) -> Plan:
@@ -60,18 +64,19 @@ def plan_release(gateway: Gateway, *, at_most_bytes: int, policy: Policy) -> Pla
             )
             order.released.append(found)
             order.payload_bytes += found.bytes
-        rules = _pin(tx, orders.values(), policy)
-    return Plan(list(orders.values()), [], released, rules)
+        rules = pin_rules(tx, orders.values(), policy)
+        resets = _pin(tx, orders.values())
+    return Plan(list(orders.values()), [], released, rules, resets)
 
 
-def _pin(
-    tx: Transaction, devices: Collection[DeviceOrder], policy: Policy
-) -> dict[str, ProjectRules]:
-    """Give each device its state and the rules for it, as they are now."""
-    states = tx.device_states.of(d.device_id for d in devices if d.device_id is not None)
+def _pin(tx: Transaction, devices: Collection[DeviceOrder]) -> list[SequenceReset]:
+    """Give each device its state, and what was asked for of its numbers, as they are now."""
+    known = [device.device_id for device in devices if device.device_id is not None]
+    states, resets = tx.device_states.of(known), tx.sequence_resets.of_devices(known)
     for device in devices:
         device.state = states.get(device.device_id or "")
-    return pin_rules(tx, devices, policy)
+        device.resets = [r.source_table for r in resets if r.device_id == device.device_id]
+    return resets
 
 
 def _root(address: Address) -> Root | None:

@@ -44,6 +44,7 @@ from ilyama_resources.faults import crash_point, poison
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, LockTaken
 from ilyama_resources.postgres.drains import Drain, DrainState
+from ilyama_resources.postgres.staged_backlog import BacklogCaps
 from ilyama_resources.settings import Settings
 from ilyama_resources.spark import gist, is_connection_lost
 
@@ -247,6 +248,7 @@ class Intake:
             poison=poison(),
             projects=dict(plan.projects),
             staged_files=files_of(self.warehouse, plan.released),
+            materialization_failures=self.settings.materialization_failures,
         )
         tasks = self.settings.cores
         decider = Decider(self.session(), self.warehouse, template, tasks=tasks)
@@ -295,6 +297,14 @@ class Intake:
             tx.commit()
         raise DrainHeld(_held_sentence(drain.drain_id, note))
 
+    def _caps(self) -> BacklogCaps:
+        settings = self.settings
+        return BacklogCaps(
+            settings.staged_backlog_rows,
+            settings.staged_backlog_bytes,
+            settings.staged_backlog_resume,
+        )
+
     def _sealed(self, drain: Drain) -> Seal:
         with self.gateway.transaction() as tx:
             return decode_seal(tx.drains.sealed_body(drain.drain_id))
@@ -308,7 +318,8 @@ class Intake:
             crash_point("commit.after")
         crash_point("close.before")
         with self.gateway.transaction() as tx:
-            close_drain(tx, drain, seal, served_instances=self.settings.served_instances)
+            served = self.settings.served_instances
+            close_drain(tx, drain, seal, served_instances=served, caps=self._caps())
             closed = tx.drains.find(drain.drain_id)
             tx.commit()
         crash_point("close.after")

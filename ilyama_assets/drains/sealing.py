@@ -13,6 +13,7 @@ from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.devices import RegisteredDevice
+from ilyama_resources.postgres.sequence_resets import SequenceReset
 from ilyama_resources.postgres.staged_backlog import StagedSum
 
 
@@ -36,6 +37,8 @@ class Seal(msgspec.Struct):
     resumed: list[tuple[str, str]] = []
     pauses: list[LineagePaused] = []
     """Lineages that it pauses."""
+    resets: list[SequenceReset] = []
+    """What it applies of what was asked for of the numbers of telemetry batches."""
     rejections: list[bytes] = []
     replayed: list[bytes] = []
 
@@ -84,6 +87,7 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         reviews=[review for p in products for review in p.reviews],
         accepted=sorted({schema for p in products for schema in p.accepted}),
         resumed=[lineage for p in products for lineage in p.resumed],
+        resets=list(plan.resets),
         pauses=[paused for p in products for paused in p.pauses],
         rejections=[rejected for p in products for rejected in p.rejections],
         replayed=[outcomes for p in products for outcomes in p.replayed],

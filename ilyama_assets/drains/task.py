@@ -31,9 +31,8 @@ from ilyama_assets.drains.orders import (
     in_portions,
 )
 from ilyama_assets.drains.projection import encoded, projected
-from ilyama_assets.drains.rebuilding import decided_rows
 from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
-from ilyama_assets.drains.staged_reading import read_staged
+from ilyama_assets.drains.staged_reading import Decided, read_staged, read_undecided
 from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, REJECTED_BATCHES, TABLES
 from ilyama_protocol.governance.policies import NO_PROJECT
@@ -43,7 +42,6 @@ from ilyama_protocol.intake.history import History
 from ilyama_protocol.intake.outcomes import (
     CurrentValue,
     CurrentValues,
-    DecidedRows,
     Message,
     Origin,
     Outcomes,
@@ -120,10 +118,11 @@ class _Task:
 
     def run(self) -> Products:
         messages = _messages_by_topic(self._order)
-        staged = _staged_by_device(self._order)
+        staged, undecided = _staged_by_device(self._order)
         for device in self._order.devices:
-            decided = staged.pop(device.device_id or "", iter(()))
-            self._decide(device, chain(_in_arrival_order(messages, device), decided))
+            name = device.device_id or ""
+            arrived = [*_in_arrival_order(messages, device), *undecided.pop(name, ())]
+            self._decide(device, chain(staged.pop(name, ()), arrived))
         self._write_down()
         integrity = TaskIntegrity()
         for name, parts in self._decided.tables.items():
@@ -145,8 +144,10 @@ class _Task:
         self._products.files = list(files)
         return self._products
 
-    def _decide(self, order: DeviceOrder, arrivals: Iterable[Message | DecidedRows]) -> None:
+    def _decide(self, order: DeviceOrder, arrivals: Iterable[Message | Decided]) -> None:
         state = decode_state(order.state.encode()) if order.state else DeviceState()
+        for table in order.resets:
+            state.lineage(table).telemetry.begin_era(self._order.drain_id - 1)
         engine = IntakeEngine(
             Device(order.device_id, order.firmware_version),
             state,
@@ -171,7 +172,8 @@ class _Task:
 
     def _rulings(self, order: DeviceOrder) -> SchemaRulings:
         project = self._order.projects.get(order.rules.project_id or NO_PROJECT)
-        return SchemaRulings(order.rules, project)
+        most = self._order.materialization_failures
+        return SchemaRulings(order.rules, project, circuit_opens_at=most)
 
     def _keep_schemas(self, device_id: str, schemas: SchemaIntake) -> None:
         self._products.reviews += schemas.reviews.values()
@@ -238,16 +240,16 @@ class _Task:
             self._values.append((device_id, served))
 
 
-def _take(engine: IntakeEngine, arrived: Message | DecidedRows, *, stage_with: str | None) -> None:
-    match arrived, stage_with:
-        case Message(), None:
+def _take(engine: IntakeEngine, arrived: Message | Decided, *, stage_with: str | None) -> None:
+    if isinstance(arrived, Message):
+        if stage_with is None:
             engine.decide(arrived)
-        case Message(), str():
+        else:
             engine.stage(arrived, stage_with)
-        case DecidedRows(), None:
-            engine.release(arrived)
-        case DecidedRows(), str():
-            engine.keep_staged(arrived, stage_with)
+    elif stage_with is None:
+        engine.release(arrived)
+    else:
+        engine.keep_staged(arrived, stage_with)
 
 
 def _backlog(device_id: str, decisions: Decisions, drain_id: int) -> list[StagedSum]:
@@ -285,11 +287,15 @@ def _messages_by_topic(order: WorkOrder) -> dict[str, list[Message]]:
     return found
 
 
-def _staged_by_device(order: WorkOrder) -> dict[str, Iterator[DecidedRows]]:
-    """What is to be released, rebuilt when its device's turn comes."""
+def _staged_by_device(
+    order: WorkOrder,
+) -> tuple[dict[str, Iterator[Decided]], dict[str, list[Message]]]:
+    """What is to be released: rows, rebuilt when their device's turn comes, and messages."""
     released = [found for device in order.devices for found in device.released]
-    found = read_staged(order.staged_files, released) if released else {}
-    return {device_id: decided_rows(device_id, rows) for device_id, rows in found.items()}
+    if not released:
+        return {}, {}
+    files = order.staged_files
+    return read_staged(files, released), read_undecided(files, released)
 
 
 def _in_arrival_order(messages: dict[str, list[Message]], device: DeviceOrder) -> list[Message]:

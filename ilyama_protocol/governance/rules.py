@@ -36,10 +36,12 @@ class DeviceRules(msgspec.Struct):
     """What is decided of one device alone.
 
     `lapsed` are tables that were paused for reviews which all were abandoned: they go on with the
-    first batch whose schema is accepted.
+    first batch whose schema is accepted. `backlog` are tables of which decided rows wait to be
+    released.
     """
 
     project_id: str | None = None
     pauses: dict[str, list[str]] = {}
     lapsed: list[str] = []
     approved: dict[str, dict[str, Actions | None]] = {}
+    backlog: list[str] = []

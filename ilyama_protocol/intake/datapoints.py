@@ -10,7 +10,7 @@ import msgspec
 
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.fingerprint import METRIC_AFFINITIES
-from ilyama_protocol.governance.bindings import USUAL, Binding
+from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.identifiers import key_of
 from ilyama_protocol.intake.state import BoundSchema
 from ilyama_protocol.messages import RowBatch, TelemetryBatch
@@ -67,7 +67,7 @@ def datapoints_of(
 
 
 def sampled_points(
-    batch: TelemetryBatch, affinities: Mapping[str, str] | None, binding: Binding = USUAL
+    batch: TelemetryBatch, affinities: Mapping[str, str] | None, binding: Binding
 ) -> list[Points]:
     """The datapoints of all rows of a telemetry batch, by field."""
     return _of_columns(batch, range(len(batch.ts_us)), affinities, binding)

@@ -22,6 +22,7 @@ from ilyama_protocol.intake.outcomes import (
     RejectedMessage,
     StagedMessage,
     StagedRows,
+    StagedSamples,
 )
 from ilyama_protocol.intake.schema_intake import SchemaIntake
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
@@ -142,6 +143,13 @@ class Decisions:
         batch = staged.rows.batch
         place = BacklogPlace(batch.source_table, staged.reason, batch.schema_hash)
         self._add_to_backlog(place, len(staged.rows.rows), staged.bytes)
+
+    def stage_samples(self, staged: StagedSamples) -> None:
+        """Set a decided telemetry batch aside."""
+        self.outcomes.set_samples_aside(staged)
+        batch = staged.samples.batch
+        place = BacklogPlace(batch.source_table, staged.reason)
+        self._add_to_backlog(place, len(batch.ts_us), staged.bytes)
 
     def _add_to_backlog(self, place: BacklogPlace, rows: int, size: int) -> None:
         self.staged_rows[place] += rows

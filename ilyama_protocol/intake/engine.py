@@ -19,6 +19,7 @@ from ilyama_protocol.intake.outcomes import (
     Arrival,
     CurrentValues,
     DecidedRows,
+    DecidedSamples,
     Message,
     Origin,
     Outcome,
@@ -84,16 +85,22 @@ class IntakeEngine:
         """Set the next message aside undecided: the way out for a device that breaks the engine."""
         self._stage(self._arrive(message), error)
 
-    def release(self, decided: DecidedRows) -> None:
+    def release(self, decided: DecidedRows | DecidedSamples) -> None:
         """Materialize rows that were staged, as they were decided then."""
         try:
-            self._rows.release(decided)
+            if isinstance(decided, DecidedRows):
+                self._rows.release(decided)
+            else:
+                self._telemetry.release(decided)
         except Exception:
             self.keep_staged(decided, traceback.format_exc())
 
-    def keep_staged(self, decided: DecidedRows, error: str) -> None:
+    def keep_staged(self, decided: DecidedRows | DecidedSamples, error: str) -> None:
         """Set rows aside again that cannot be released."""
-        self._rows.keep_staged(decided, error)
+        if isinstance(decided, DecidedRows):
+            self._rows.keep_staged(decided, error)
+        else:
+            self._telemetry.keep_staged(decided, error)
 
     def state_after(self, drain_id: int) -> DeviceState:
         """The state to begin the next drain with."""

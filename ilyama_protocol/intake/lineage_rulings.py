@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Protocol
 
+FAILURES_THAT_OPEN_THE_CIRCUIT = 5
+"""So many rows in a row that cannot be materialized pause their lineage."""
+
 
 class PauseReason(StrEnum):
     """Why a lineage is paused."""
@@ -36,8 +39,15 @@ HELD_BY: Mapping[StagingReason, frozenset[PauseReason]] = {
     StagingReason.SCHEMA_REVIEW: frozenset({PauseReason.SCHEMA_REVIEW}),
     StagingReason.LINEAGE_PAUSED: _ALL_BUT_VOLUME,
     StagingReason.MATERIALIZATION_FAILED: _ALL_BUT_VOLUME,
+    StagingReason.ENGINE_ERROR: frozenset(),
 }
-"""The pauses that keep staged rows from being released; a full backlog must be able to drain."""
+"""The pauses that keep what is staged from being released; a full backlog must be able to drain."""
+
+RETRIED_ON_REQUEST = frozenset({StagingReason.MATERIALIZATION_FAILED, StagingReason.ENGINE_ERROR})
+"""What failed would fail again; it is released only when somebody asks for that."""
+
+DECIDED = frozenset(HELD_BY) - {StagingReason.ENGINE_ERROR}
+"""Rows that were staged for these reasons were decided before."""
 
 
 class TableBatch(Protocol):

@@ -21,8 +21,6 @@ from ilyama_protocol.intake.datapoints import (
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
 from ilyama_protocol.intake.state import BoundSchema
 
-FAILURES_THAT_OPEN_THE_CIRCUIT = 5
-
 _UNSEEN, _FITS, _MISFIT = range(3)
 
 
@@ -75,11 +73,13 @@ class Misfits:
             self._judged[unseen[misfit]] = _MISFIT
 
 
-def failures_in_a_row(before: int, rows: Sequence[int], misfits: set[int]) -> tuple[int, bool]:
+def failures_in_a_row(
+    before: int, rows: Sequence[int], misfits: set[int], *, most: int
+) -> tuple[int, bool]:
     """How many rows in a row have failed after these, and whether that opened the circuit."""
     count, opened = before, False
     for row in rows:
         count = count + 1 if row in misfits else 0
-        if count == FAILURES_THAT_OPEN_THE_CIRCUIT:
+        if count == most:
             count, opened = 0, True
     return count, opened

@@ -121,6 +121,13 @@ class DecidedRows(msgspec.Struct, frozen=True):
     late: set[int]
 
 
+class DecidedSamples(msgspec.Struct, frozen=True):
+    """A telemetry batch that was decided before: what is stored of it, read back."""
+
+    arrival: Arrival
+    batch: TelemetryBatch
+
+
 class AcceptedRows(msgspec.Struct, frozen=True):
     """The rows that one batch adds, with their datapoints."""
 
@@ -164,6 +171,20 @@ class AcceptedSamples(msgspec.Struct, frozen=True):
         return np.frombuffer(self.batch.ts_us, np.int64)
 
 
+class StagedSamples(msgspec.Struct, frozen=True):
+    """A telemetry batch that was decided and then set aside; it has no datapoints yet."""
+
+    samples: AcceptedSamples
+    reason: StagingReason
+    error: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The size of its payload; of one that was read back, what is left of it."""
+        payload = len(self.samples.arrival.message.payload)
+        return payload or sum(map(len, self.samples.batch.fields_text))
+
+
 class CurrentValue(msgspec.Struct, frozen=True, gc=False):
     """The newest datapoint of a key at an instance that this drain has seen."""
 
@@ -197,6 +218,7 @@ class Outcomes(msgspec.Struct):
     staged: list[StagedMessage] = []
     accepted: list[AcceptedRows] = []
     staged_rows: list[StagedRows] = []
+    staged_samples: list[StagedSamples] = []
     samples: list[AcceptedSamples] = []
     rows: int = 0
 
@@ -215,6 +237,11 @@ class Outcomes(msgspec.Struct):
         self.staged_rows.append(staged)
         self.rows += len(staged.rows.rows)
 
+    def set_samples_aside(self, staged: StagedSamples) -> None:
+        """Take in a telemetry batch that is staged."""
+        self.staged_samples.append(staged)
+        self.rows += len(staged.samples.batch.ts_us)
+
     def accept_samples(self, accepted: AcceptedSamples) -> None:
         """Take in the rows of a telemetry batch."""
         self.samples.append(accepted)
@@ -230,6 +257,7 @@ class Outcomes(msgspec.Struct):
             "accepted",
             "samples",
             "staged_rows",
+            "staged_samples",
         ):
             getattr(self, name).extend(getattr(others, name))
         self.rows += others.rows

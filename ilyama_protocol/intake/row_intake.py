@@ -226,7 +226,8 @@ class RowIntake:
             lineage.failures = 0 if found.accepted.rows else lineage.failures
             return
         rows = sorted({*found.accepted.rows, *misfits})
-        lineage.failures, opened = failures_in_a_row(lineage.failures, rows, misfits)
+        most = self._decisions.rulings.circuit_opens_at
+        lineage.failures, opened = failures_in_a_row(lineage.failures, rows, misfits, most=most)
         if opened:
             note = "values do not fit columns of the primary key or NOT NULL columns"
             self._decisions.pause(table, PauseReason.CIRCUIT_OPEN, note)

@@ -9,7 +9,7 @@ from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.intake.datapoints import affinities_of
-from ilyama_protocol.intake.lineage_rulings import PauseReason, TableBatch
+from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason, TableBatch
 from ilyama_protocol.intake.outcomes import Arrival
 from ilyama_protocol.intake.schema_rulings import Ruled, SchemaRulings
 from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState
@@ -72,6 +72,14 @@ class SchemaIntake:
         received_at = arrival.received_at
         ruled = self._rulings.rule(batch, lineage, columns=columns, received_at=received_at)
         return Judged(schema, ruled)
+
+    def judge_telemetry(self, arrival: Arrival, batch: DataBatch) -> Judged:
+        """The same for telemetry, which waits its turn behind what is staged already."""
+        judged = self.judge(arrival, batch)
+        ruled = judged.ruled
+        if ruled.staged_for is None and self._rulings.holds_telemetry(batch.source_table):
+            ruled = ruled._replace(staged_for=StagingReason.LINEAGE_PAUSED)
+        return Judged(judged.schema, ruled)
 
     def judge_released(self, batch: TableBatch, *, received_at: int) -> Judged:
         """What becomes of the columns of rows that were staged and are released."""

@@ -20,7 +20,12 @@ from ilyama_protocol.governance.bindings import (
 from ilyama_protocol.governance.classification import Columns, NewSchema, SchemaClass, SchemaDiff
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
 from ilyama_protocol.governance.ruling import Course, course_of_accepted, rule_on
-from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason, TableBatch
+from ilyama_protocol.intake.lineage_rulings import (
+    FAILURES_THAT_OPEN_THE_CIRCUIT,
+    PauseReason,
+    StagingReason,
+    TableBatch,
+)
 from ilyama_protocol.intake.state import LineageState
 
 
@@ -50,8 +55,13 @@ class SchemaRulings:
     """The rulings on one device."""
 
     def __init__(
-        self, device: DeviceRules | None = None, project: ProjectRules | None = None
+        self,
+        device: DeviceRules | None = None,
+        project: ProjectRules | None = None,
+        *,
+        circuit_opens_at: int = FAILURES_THAT_OPEN_THE_CIRCUIT,
     ) -> None:
+        self.circuit_opens_at = circuit_opens_at
         self._device = device or DeviceRules()
         self._project = project or ProjectRules()
         self._lapsed = {*self._device.lapsed}
@@ -65,6 +75,13 @@ class SchemaRulings:
     def project_id(self) -> str | None:
         """The project that the device belongs to."""
         return self._device.project_id
+
+    def holds_telemetry(self, source_table: str) -> bool:
+        """Whether telemetry waits whatever its schema: for a pause, or behind what waits already.
+
+        Of two values of a key at one moment the first stays, so batches must not overtake.
+        """
+        return source_table in self._pauses or source_table in self._device.backlog
 
     def pause(self, source_table: str, reason: PauseReason) -> None:
         """Pause a lineage from the next batch on."""

@@ -5,23 +5,27 @@ from __future__ import annotations
 from hashlib import sha256
 
 from ilyama_protocol.intake.conflicts import Conflict, batch_conflict
-from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.field_series import FieldSeries
 from ilyama_protocol.intake.history import KnownBatch, TelemetryNeed
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_protocol.intake.newest_samples import NewestSamples
 from ilyama_protocol.intake.outcomes import (
     AcceptedSamples,
     Arrival,
     CurrentValues,
+    DecidedSamples,
     Origin,
     Outcome,
+    StagedSamples,
 )
 from ilyama_protocol.intake.sampled_points import NewPoints, SampledPoints
-from ilyama_protocol.intake.state import BoundSchema
+from ilyama_protocol.intake.schema_intake import Judged
 from ilyama_protocol.limits import Limits
 from ilyama_protocol.messages import TelemetryBatch, telemetry_content
 from ilyama_protocol.rejections import Rejection, RejectionCode
+
+_REPLAYS = (Origin.REJECTION, Origin.STAGED)
 
 LONGEST_LISTED_CONTENT = 4_096
 """Content of a batch in conflict is listed up to so many characters, and by its hash beyond."""
@@ -69,22 +73,48 @@ class TelemetryIntake:
         if rejection is not None:
             decisions.reject(arrival, rejection)
             return
-        schema = decisions.schema_in_force(arrival, batch)
-        accepted, new = self._accepted(arrival, batch, schema)
-        self._remember(accepted, new, schema)
+        judged = decisions.schemas.judge_telemetry(arrival, batch)
+        if (reason := judged.ruled.staged_for) is not None:
+            self._remember(arrival, batch, judged)
+            self._set_aside(arrival, batch, reason)
+            return
+        found = self._accepted(arrival, batch, judged)
+        self._remember(arrival, batch, judged)
+        self._settle(*found)
+
+    def release(self, decided: DecidedSamples) -> None:
+        """Materialize a batch that was staged, or say what must be looked up before that.
+
+        Its values meet those of earlier batches only now; batches do not overtake each other.
+        """
+        arrival, batch, decisions = decided.arrival, decided.batch, self._decisions
+        moments = [] if decisions.is_told else self._known_moments(arrival, batch)
+        if moments:
+            decisions.needs.append(self._moments_need(batch, moments))
+        if decisions.needs:
+            return
+        judged = decisions.schemas.judge_released(batch, received_at=arrival.received_at)
+        self._settle(*self._accepted(arrival, batch, judged))
+
+    def keep_staged(self, decided: DecidedSamples, error: str) -> None:
+        """Set a batch aside again that could not be released."""
+        reason = StagingReason.MATERIALIZATION_FAILED
+        self._set_aside(decided.arrival, decided.batch, reason, error)
 
     def _need(self, arrival: Arrival, batch: TelemetryBatch) -> TelemetryNeed | None:
         """What earlier drains may hold of the batch, None when they can hold nothing."""
         before = self._decisions.before
         lineage = before.telemetry(batch.source_table)
-        replayed = self._decisions.origin is Origin.REJECTION
+        replayed = self._decisions.origin in _REPLAYS
         continues = batch.batch_seq > lineage.batch_seq
         after: list[int] = []
         if asks_id := batch.batch_id <= before.batch_id:
             after.append(before.batches_after(batch.batch_id))
         if asks_number := replayed and not continues:
             after.append(lineage.era_after)
-        moments = self._known_moments(arrival, batch) if continues or replayed else []
+        goes_on = not self._decisions.rulings.holds_telemetry(batch.source_table)
+        taken = goes_on and (continues or replayed)
+        moments = self._known_moments(arrival, batch) if taken else []
         if not after and not moments:
             return None
         return TelemetryNeed(
@@ -95,6 +125,12 @@ class TelemetryIntake:
             min(after, default=0),
             moments,
             lineage.stored_after(moments[0]) if moments else 0,
+        )
+
+    def _moments_need(self, batch: TelemetryBatch, moments: list[int]) -> TelemetryNeed:
+        stored_after = self._decisions.before.telemetry(batch.source_table).stored_after
+        return TelemetryNeed(
+            "", batch.source_table, None, None, 0, moments, stored_after(moments[0])
         )
 
     def _known_moments(self, arrival: Arrival, batch: TelemetryBatch) -> list[int]:
@@ -113,7 +149,7 @@ class TelemetryIntake:
         highest = self._decisions.state.telemetry(batch.source_table).batch_seq
         if batch.batch_seq > highest:
             return None
-        if self._decisions.origin is Origin.REJECTION:
+        if self._decisions.origin in _REPLAYS:
             taken = (batch.source_table, batch.batch_seq) in self._numbers
             return _refused(batch, RejectionCode.DUPLICATE_BATCH_SEQ) if taken else None
         equal = batch.batch_seq == highest
@@ -121,30 +157,53 @@ class TelemetryIntake:
         return _refused(batch, code, highest=highest)
 
     def _accepted(
-        self, arrival: Arrival, batch: TelemetryBatch, schema: BoundSchema | None
+        self, arrival: Arrival, batch: TelemetryBatch, judged: Judged
     ) -> tuple[AcceptedSamples, NewPoints]:
         new = self._points.new(
             batch,
             received_at=arrival.received_at,
-            affinities=None if schema is None else affinities_of(schema),
+            affinities=judged.affinities,
+            binding=judged.ruled.binding,
             latest=self._decisions.state.telemetry(batch.source_table).max_ts,
         )
         kept = batch.without_contents()
         return AcceptedSamples(arrival, kept, self._series, new.points), new
 
-    def _remember(
-        self, accepted: AcceptedSamples, new: NewPoints, schema: BoundSchema | None
-    ) -> None:
+    def _remember(self, arrival: Arrival, batch: TelemetryBatch, judged: Judged) -> None:
         """Make the decision part of the state; from here on nothing can fail."""
-        arrival, batch, decisions = accepted.arrival, accepted.batch, self._decisions
-        decisions.bind(batch, schema)
-        state = decisions.state
+        state = self._decisions.state
+        self._decisions.schemas.settle(arrival, batch, judged)
         lineage = state.lineage(batch.source_table).telemetry
         lineage.batch_seq = max(lineage.batch_seq, batch.batch_seq)
-        latest = self._points.latest(batch, arrival.received_at)
-        lineage.max_ts = max(lineage.max_ts, latest)
         state.batch_id = max(state.batch_id, batch.batch_id)
         self._know(_known(arrival, batch))
+
+    def _set_aside(
+        self,
+        arrival: Arrival,
+        batch: TelemetryBatch,
+        reason: StagingReason,
+        error: str | None = None,
+    ) -> None:
+        samples = AcceptedSamples(arrival, batch.without_contents(), self._series, [])
+        self._decisions.stage_samples(StagedSamples(samples, reason, error))
+        rows = len(batch.ts_us)
+        self._decisions.account(
+            arrival,
+            Outcome.STAGED,
+            source_table=batch.source_table,
+            batch_id=batch.batch_id,
+            batch_seq=batch.batch_seq,
+            code=reason.value,
+            rows_received=rows,
+            rows_staged=rows,
+        )
+
+    def _settle(self, accepted: AcceptedSamples, new: NewPoints) -> None:
+        """Write down the rows of a batch and what they say."""
+        arrival, batch, decisions = accepted.arrival, accepted.batch, self._decisions
+        lineage = decisions.state.lineage(batch.source_table).telemetry
+        lineage.max_ts = max(lineage.max_ts, self._points.latest(batch, arrival.received_at))
         self._points.note(batch, new.points)
         decisions.outcomes.accept_samples(accepted)
         decisions.name_keys(accepted.points)

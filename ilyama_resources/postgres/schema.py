@@ -110,6 +110,16 @@ STAGED_BACKLOG = Table(
 
 Of whole messages the schema is not known: its hash is empty."""
 
+SEQUENCE_RESET = Table(
+    "sequence_reset",
+    METADATA,
+    Column("reset_id", BigInteger, Identity(), nullable=False, unique=True),
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    _moment("requested_at", nullable=False),
+)
+"""The next drain of the device applies it."""
+
 DRAIN = Table(
     "drain",
     METADATA,

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
-from ilyama_protocol.intake.lineage_rulings import HELD_BY, StagingReason
+from ilyama_protocol.intake.lineage_rulings import HELD_BY, RETRIED_ON_REQUEST, StagingReason
 from ilyama_resources.postgres.bindings import is_approved
 from ilyama_resources.postgres.copying import copied
-from ilyama_resources.postgres.schema import LINEAGE_PAUSE, STAGED_BACKLOG
+from ilyama_resources.postgres.current_values import Lineage
+from ilyama_resources.postgres.pairs import these
+from ilyama_resources.postgres.schema import DRAIN, LINEAGE_PAUSE, STAGED_BACKLOG
 
 
 class StagedSum(NamedTuple):
@@ -33,6 +49,35 @@ class FreeRows(NamedTuple):
     bytes: int
 
 
+class BacklogCaps(NamedTuple):
+    """How much of one lineage may be staged, and below which share of that it may go on."""
+
+    rows: int = 100_000
+    bytes: int = 1024**3
+    resume: float = 0.8
+
+
+DEFAULT_CAPS = BacklogCaps()
+
+
+class BacklogSize(NamedTuple):
+    """How much of one lineage is staged."""
+
+    device_id: str
+    source_table: str
+    rows: int
+    bytes: int
+
+    def exceeds(self, caps: BacklogCaps) -> bool:
+        """Whether rows or bytes are more than is allowed."""
+        return self.rows > caps.rows or self.bytes > caps.bytes
+
+    def is_below(self, caps: BacklogCaps) -> bool:
+        """Whether rows and bytes are low enough to go on."""
+        rows, size = caps.resume * caps.rows, caps.resume * caps.bytes
+        return self.rows < rows and self.bytes < size
+
+
 _FIELDS = [STAGED_BACKLOG.c[name] for name in StagedSum._fields]
 _KEY = StagedSum._fields[:5]
 _IS_STAGED = STAGED_BACKLOG.c.released_in.is_(None)
@@ -51,6 +96,57 @@ class StagedBacklog:
             incoming = copied(self._connection, STAGED_BACKLOG, rows)
             columns = [column.name for column in incoming.columns]
             self._connection.execute(insert(STAGED_BACKLOG).from_select(columns, select(incoming)))
+
+    def tables_of(self, device_ids: Iterable[str]) -> dict[str, list[str]]:
+        """The tables of devices of which rows wait for nothing but their turn, or a resume."""
+        reason = STAGED_BACKLOG.c.staging_reason
+        # Nobody knows whether what was not approved will ever come.
+        approved = and_(reason == StagingReason.SCHEMA_REVIEW, is_approved(STAGED_BACKLOG))
+        waits = or_(reason == StagingReason.LINEAGE_PAUSED, approved)
+        query = (
+            select(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
+            .where(_IS_STAGED, waits, STAGED_BACKLOG.c.device_id.in_(list(device_ids)))
+            .distinct()
+        )
+        found: dict[str, list[str]] = {}
+        for device_id, table in self._connection.execute(query):
+            found.setdefault(device_id, []).append(table)
+        return found
+
+    def sizes(self, lineages: Iterable[Lineage]) -> list[BacklogSize]:
+        """How much of each of the given lineages is staged; of one without anything, nothing."""
+        wanted = these({*lineages}).subquery()
+        device_id, table = wanted.c
+        sums = [
+            func.coalesce(func.sum(STAGED_BACKLOG.c[name]), 0).cast(BigInteger)
+            for name in ("rows", "bytes")
+        ]
+        staged = and_(
+            STAGED_BACKLOG.c.device_id == device_id,
+            STAGED_BACKLOG.c.source_table == table,
+            _IS_STAGED,
+        )
+        query = (
+            select(device_id, table, *sums)
+            .select_from(wanted.outerjoin(STAGED_BACKLOG, staged))
+            .group_by(device_id, table)
+        )
+        return [BacklogSize(*row) for row in self._connection.execute(query)]
+
+    def retry(self, reason: StagingReason, lineage: Lineage | None = None) -> int:
+        """Ask for another attempt at what failed, of one lineage or of all; how many rows it is."""
+        statement = update(STAGED_BACKLOG).values(retry=True)
+        statement = statement.where(_IS_STAGED, STAGED_BACKLOG.c.staging_reason == reason)
+        if lineage is not None:
+            place = tuple_(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
+            statement = statement.where(place.in_(these([lineage])))
+        return sum(self._connection.scalars(statement.returning(STAGED_BACKLOG.c.rows)))
+
+    def forget(self, *, released_before: datetime) -> None:
+        """Remove the sums of what was released long ago."""
+        drain = select(DRAIN.c.drain_id).where(DRAIN.c.closed_at < released_before)
+        gone = delete(STAGED_BACKLOG).where(STAGED_BACKLOG.c.released_in.in_(drain))
+        self._connection.execute(gone)
 
     def free(self) -> FreeRows:
         """How much could be released now."""
@@ -113,8 +209,9 @@ def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
         LINEAGE_PAUSE.c.reason.in_(HELD_BY[reason]),
     )
     free = and_(STAGED_BACKLOG.c.staging_reason == reason, ~is_held)
-    if reason is StagingReason.MATERIALIZATION_FAILED:
-        return and_(free, STAGED_BACKLOG.c.retry)
+    if reason in RETRIED_ON_REQUEST:
+        # A message of nobody known has nobody to be decided for.
+        return and_(free, STAGED_BACKLOG.c.retry, STAGED_BACKLOG.c.device_id != "")
     if reason is StagingReason.SCHEMA_REVIEW:
         return and_(free, is_approved(STAGED_BACKLOG))
     return free

@@ -18,6 +18,7 @@ from ilyama_service.api import (
     health,
     ingest,
     ledger,
+    lineages,
     policies,
     rejections,
     reviews,
@@ -36,6 +37,7 @@ GROUPS: Final = (
     drains,
     devices,
     rejections,
+    lineages,
     reviews,
     policies,
 )

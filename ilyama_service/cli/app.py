@@ -18,6 +18,7 @@ from ilyama_service.cli.commands import (
     ui,
     up,
 )
+from ilyama_service.cli.lineage_commands import lineages
 from ilyama_service.cli.rejection_commands import rejections
 from ilyama_service.cli.review_commands import policy, review
 from ilyama_service.cli.sentences import sentence_of
@@ -44,6 +45,7 @@ app.command("drains")(drains)
 app.add_typer(rejections, name="rejections")
 app.add_typer(review, name="review")
 app.command("policy")(policy)
+app.add_typer(lineages, name="lineages")
 app.command("ui")(ui)
 app.command("simulate")(simulate)
 

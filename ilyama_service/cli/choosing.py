@@ -16,7 +16,7 @@ from ilyama_protocol.governance.policies import (
     resolved,
 )
 from ilyama_service.cli.consoles import console
-from ilyama_service.cli.records import actor, records_in_use, safe
+from ilyama_service.cli.recording import actor, records, safe
 from ilyama_service.reviewing import Reviewing
 
 _INHERIT: Final = "inherit"
@@ -37,7 +37,7 @@ def choose(
 ) -> None:
     """Set what was named; the rest stays as it was chosen before."""
     scope = PolicyScope(project, table)
-    with records_in_use() as (settings, gateway):
+    with records() as (settings, gateway):
         with gateway.transaction() as tx:
             before = tx.policies.of([project]).get(scope, PolicyChoice())
         given = {
@@ -53,7 +53,7 @@ def choose(
 
 def show(*, as_json: bool) -> None:
     """Print the default and every choice."""
-    with records_in_use() as (settings, gateway), gateway.transaction() as tx:
+    with records() as (settings, gateway), gateway.transaction() as tx:
         choices = tx.policies.all()
     holding = {scope: resolved(settings.policy, choices, scope) for scope in choices}
     if as_json:

@@ -1,8 +1,7 @@
 """`ilyama rejections`: look at rejections, and decide what becomes of them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import typer
@@ -10,7 +9,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from ilyama_resources.delta_reading import MessagePlace
-from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.rejection_replays import PastReplay
 from ilyama_resources.postgres.rejections import (
     Rejection,
@@ -21,12 +19,11 @@ from ilyama_resources.postgres.rejections import (
 from ilyama_resources.rejected_bytes import RejectedMessage, rejected_messages
 from ilyama_service import rejections
 from ilyama_service.cli.consoles import console
-from ilyama_service.cli.records import actor, records_in_use, safe
+from ilyama_service.cli.recording import actor, changed, records, safe
 from ilyama_service.rejections import NoSuchRejection
 
 _SHOWN_CHARACTERS = 2_000
 _TAKEN_UP = "A running platform takes it up by itself; else `ilyama drain` does."
-Done = TypeVar("Done")
 
 
 def wanted(
@@ -46,7 +43,7 @@ def wanted(
 
 def list_groups(wanted: RejectionFilter, *, limit: int, as_json: bool) -> None:
     """Print the largest groups."""
-    with records_in_use() as (_, gateway), gateway.transaction() as tx:
+    with records() as (_, gateway), gateway.transaction() as tx:
         groups = tx.rejections.largest_groups(wanted, limit=limit)
     if as_json:
         for group in groups:
@@ -83,7 +80,7 @@ def _table(groups: Sequence[RejectionGroup]) -> Table:
 
 def show(rejection_id: str, *, save: Path | None) -> None:
     """Print one rejection, and write its bytes to a file when that was asked for."""
-    with records_in_use() as (settings, gateway):
+    with records() as (settings, gateway):
         with gateway.transaction() as tx:
             found = tx.rejections.find(rejection_id)
             past = tx.rejection_replays.of(rejection_id)
@@ -133,13 +130,13 @@ def _show_bytes(message: RejectedMessage | None, save: Path | None) -> None:
 def replay_one(rejection_id: str, corrected: Path | None) -> None:
     """Ask for a replay of one rejection."""
     payload = None if corrected is None else corrected.read_bytes()
-    _changed(lambda tx: rejections.replay(tx, rejection_id, corrected=payload, actor=actor()))
+    changed(lambda tx: rejections.replay(tx, rejection_id, corrected=payload, actor=actor()))
     console.print(f"A replay was asked for. {_TAKEN_UP}", highlight=False)
 
 
 def replay_group(wanted: RejectionFilter) -> None:
     """Ask for a replay of every open rejection of a group."""
-    done = _changed(lambda tx: rejections.replay_group(tx, wanted, actor=actor()))
+    done = changed(lambda tx: rejections.replay_group(tx, wanted, actor=actor()))
     left = f" {done.left:,} more are open: run the command again." if done.left else ""
     told = f"{done.replayed:,} replays were asked for.{left} {_TAKEN_UP}"
     console.print(told, highlight=False)
@@ -147,18 +144,11 @@ def replay_group(wanted: RejectionFilter) -> None:
 
 def explain(rejection_id: str, note: str) -> None:
     """Add a note to a rejection."""
-    _changed(lambda tx: rejections.explain(tx, rejection_id, note=note, actor=actor()))
+    changed(lambda tx: rejections.explain(tx, rejection_id, note=note, actor=actor()))
     console.print("Explained.")
 
 
 def discard(rejection_id: str, note: str | None) -> None:
     """Mark a rejection as one that nobody will replay."""
-    _changed(lambda tx: rejections.discard(tx, rejection_id, note=note, actor=actor()))
+    changed(lambda tx: rejections.discard(tx, rejection_id, note=note, actor=actor()))
     console.print("Discarded. Its bytes are kept.")
-
-
-def _changed(act: Callable[[Transaction], Done]) -> Done:
-    with records_in_use() as (_, gateway), gateway.transaction() as tx:
-        done = act(tx)
-        tx.commit()
-    return done

@@ -12,7 +12,7 @@ from ilyama_protocol.governance.reviews import ReviewState, ReviewVerb
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
 from ilyama_service.cli.consoles import console
-from ilyama_service.cli.records import actor, records_in_use, safe
+from ilyama_service.cli.recording import actor, records, safe
 from ilyama_service.review_evidence import Evidence, evidence_of
 from ilyama_service.reviewing import Act, Reviewing, ReviewNotFound
 
@@ -32,7 +32,7 @@ def wanted(
 
 def list_reviews(wanted: ReviewFilter, *, limit: int, as_json: bool) -> None:
     """Print reviews, the newest first."""
-    with records_in_use() as (_, gateway), gateway.transaction() as tx:
+    with records() as (_, gateway), gateway.transaction() as tx:
         found = tx.reviews.page(wanted, after=None, limit=limit)
     if as_json:
         for review in found:
@@ -43,7 +43,7 @@ def list_reviews(wanted: ReviewFilter, *, limit: int, as_json: bool) -> None:
 
 def show(review_id: int, columns: Sequence[str], *, as_json: bool) -> None:
     """Print one review with its evidence."""
-    with records_in_use() as (settings, gateway), gateway.transaction() as tx:
+    with records() as (settings, gateway), gateway.transaction() as tx:
         review = tx.reviews.find(review_id)
         if review is None:
             raise ReviewNotFound(f"there is no review {review_id}")
@@ -60,7 +60,7 @@ def act(
     verb: str, review_id: int, *, version: int | None, note: str | None, columns: Sequence[str]
 ) -> None:
     """Act on a review, as it is now or as it was at a version."""
-    with records_in_use() as (settings, gateway):
+    with records() as (settings, gateway):
         review = _found(gateway, review_id)
         seen = review.action_version if version is None else version
         chosen = ReviewVerb(verb)

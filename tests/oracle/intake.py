@@ -23,7 +23,7 @@ from tests.oracle.records import (
 )
 from tests.oracle.rows import RowKey, RowMemory
 from tests.oracle.scanner import SourceObject
-from tests.oracle.staging import HOLDING, Aside, Columns, Lineage, Staging, misfits
+from tests.oracle.staging import HOLDING, Aside, AsideSample, Columns, Lineage, Staging, misfits
 from tests.oracle.telemetry import TelemetryMemory
 from tests.oracle.topics import Address, parse_topic
 from tests.oracle.validation import Verdict, judge
@@ -152,11 +152,24 @@ class Oracle:
             return self._rejected_line(line, refused, payload)
         line = line._replace(batch_id=batch["batch_id"].lower(), batch_seq=batch["batch_seq"])
         affinities, rows = _affinities(self._columns_of(line, batch)), len(batch["rows"])
-        for index in range(rows if outcome == "new" else 0):
-            sample = _sample(line, batch, index)
-            self._samples.append(sample)
-            fields = batch["rows"][index]["fields"]
-            self._datapoints.sample(sample, fields=fields, affinities=affinities)
+        waits = self._telemetry_waits(line, batch) if outcome == "new" else None
+        asides = [
+            AsideSample(
+                waits or "",
+                line,
+                _sample(line, batch, index),
+                batch["rows"][index]["fields"],
+                affinities,
+            )
+            for index in range(rows if outcome == "new" else 0)
+        ]
+        if waits is not None:
+            for aside in asides:
+                self.staging.set_sample_aside(aside)
+            told = _outcome(Counter({waits: rows}))
+            return line._replace(**told, rows_received=rows)
+        for aside in asides:
+            self._shown_sample(aside)
         return line._replace(
             outcome="accepted" if outcome == "new" else "duplicate",
             rows_received=rows,
@@ -164,6 +177,17 @@ class Oracle:
             rows_duplicate=0 if outcome == "new" else rows,
             rows_conflict=rows if outcome == "conflict" else 0,
         )
+
+    def _telemetry_waits(self, line: LedgerLine, batch: SourceObject) -> str | None:
+        """Why a batch of telemetry waits: as one of rows, or behind what waits already."""
+        reason = self._ruled(line, batch)
+        lineage = (str(line.device_id), batch["source_table"])
+        return reason or ("lineage_paused" if self.staging.waits(lineage) else None)
+
+    def _ruled(self, line: LedgerLine, batch: SourceObject) -> str | None:
+        lineage = (str(line.device_id), batch["source_table"])
+        known = self._columns.get(lineage, {})
+        return self._governance.staging_reason(lineage, batch["schema_hash"], known)
 
     def _rejected_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
         rows = verdict.document.get("rows") if verdict.is_readable else None
@@ -194,16 +218,16 @@ class Oracle:
     def release(self, *, retried: frozenset[Lineage] = frozenset()) -> None:
         """Show what was set aside and is held by nothing any more."""
         for line, asides in groupby(self.staging.freed(retried=retried), key=attrgetter("line")):
-            outcomes = Counter(self._shown(aside) for aside in asides)
+            outcomes = Counter(
+                self._shown(aside) if isinstance(aside, Aside) else self._shown_sample(aside)
+                for aside in asides
+            )
             self._ledger.append(_released_line(line, outcomes))
 
     def _taken_line(self, line: LedgerLine, batch: SourceObject) -> LedgerLine:
         line = line._replace(batch_id=batch["batch_id"].lower())
         columns = self._columns_of(line, batch)
-        lineage = (str(line.device_id), batch["source_table"])
-        waits = self._governance.staging_reason(
-            lineage, batch["schema_hash"], self._columns.get(lineage, {})
-        )
+        waits = self._ruled(line, batch)
         outcomes = Counter(
             self._take_row(line, batch, index=index, columns=columns, waits=waits)
             for index in range(len(batch["rows"]))
@@ -254,6 +278,11 @@ class Oracle:
         outcome = self._shown(aside)
         self.staging.count(aside, failed=outcome != "new")
         return outcome
+
+    def _shown_sample(self, aside: AsideSample) -> str:
+        self._samples.append(aside.change)
+        self._datapoints.sample(aside.change, fields=aside.fields, affinities=aside.affinities)
+        return "new"
 
     def _shown(self, aside: Aside) -> str:
         """Show a decided row, or set it aside when that cannot be."""

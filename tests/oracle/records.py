@@ -55,19 +55,19 @@ class RowChange(NamedTuple):
 
 
 class StagedRow(NamedTuple):
-    """A row change that was decided and then set aside."""
+    """A row change or a row of telemetry that was decided and then set aside."""
 
     device_id: str
     source_table: str
-    journal_epoch: str
-    source_pk_hash: str
-    commit_seq: int
-    op: str
-    pk: str
+    journal_epoch: str | None
+    source_pk_hash: str | None
+    commit_seq: int | None
+    op: str | None
+    pk: str | None
     row: str | None
     schema_hash: str
-    late: bool
-    synthetic: bool
+    late: bool | None
+    synthetic: bool | None
     batch_id: str
     row_index: int
     received_at: int
@@ -75,6 +75,10 @@ class StagedRow(NamedTuple):
     staging_reason: str
     topic: str
     kind: str
+    batch_seq: int | None = None
+    row_id: str | None = None
+    ts: int | None = None
+    fields: str | None = None
 
 
 class Review(NamedTuple):

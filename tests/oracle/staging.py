@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tests.oracle.datapoints import KIND_OF_AFFINITY, kind_of
-from tests.oracle.records import LedgerLine, RowChange, StagedRow
+from tests.oracle.records import LedgerLine, RowChange, StagedRow, TelemetrySample
 
 FAILURES_THAT_OPEN = 5
 HOLDING = {
@@ -30,6 +30,16 @@ class Aside(NamedTuple):
     columns: Columns | None
 
 
+class AsideSample(NamedTuple):
+    """A row of telemetry that waits."""
+
+    reason: str
+    line: LedgerLine
+    change: TelemetrySample
+    fields: Mapping[str, Any]
+    affinities: Mapping[str, str] | None
+
+
 class Staging:
     """The pauses of lineages, their failures, and everything that was set aside."""
 
@@ -38,7 +48,7 @@ class Staging:
         self.rows: list[StagedRow] = []
         self._pauses: dict[Lineage, set[str]] = {}
         self._failures: dict[Lineage, int] = {}
-        self._waiting: list[Aside] = []
+        self._waiting: list[Aside | AsideSample] = []
 
     def pause(self, lineage: Lineage, reason: str = "operator") -> None:
         """Pause a lineage for a reason."""
@@ -58,6 +68,22 @@ class Staging:
         line = aside.line
         self.rows.append(StagedRow(*aside.change, aside.reason, line.topic, str(line.kind)))
 
+    def set_sample_aside(self, aside: AsideSample) -> None:
+        """Keep a row of telemetry for later."""
+        self._waiting.append(aside)
+        sample, line = aside.change, aside.line
+        nothing: dict[str, Any] = dict.fromkeys(StagedRow._fields)
+        told = nothing | sample._asdict() | {"staging_reason": aside.reason}
+        self.rows.append(StagedRow(**told | {"topic": line.topic, "kind": line.kind}))
+
+    def waits(self, lineage: Lineage) -> bool:
+        """Whether something of a lineage is paused or waits, so that telemetry must wait too."""
+        return self.is_paused(lineage) or any(
+            (aside.change.device_id, aside.change.source_table) == lineage
+            for aside in self._waiting
+            if aside.reason == "lineage_paused"
+        )
+
     def count(self, aside: Aside, *, failed: bool) -> None:
         """Count failures in a row of what arrives, and open the circuit at the fifth."""
         lineage = (aside.change.device_id, aside.change.source_table)
@@ -66,13 +92,13 @@ class Staging:
             self._failures[lineage] = 0
             self.pause(lineage, "circuit_open")
 
-    def freed(self, *, retried: frozenset[Lineage] = frozenset()) -> Iterator[Aside]:
+    def freed(self, *, retried: frozenset[Lineage] = frozenset()) -> Iterator[Aside | AsideSample]:
         """Hand out what nothing holds, in the order in which it came."""
         free = [aside for aside in self._waiting if self._is_free(aside, retried)]
         self._waiting = [aside for aside in self._waiting if aside not in free]
         yield from sorted(free, key=lambda aside: (*aside.line[:3], aside.change.row_index))
 
-    def _is_free(self, aside: Aside, retried: frozenset[Lineage]) -> bool:
+    def _is_free(self, aside: Aside | AsideSample, retried: frozenset[Lineage]) -> bool:
         lineage = (aside.change.device_id, aside.change.source_table)
         if aside.reason == "materialization_failed" and lineage not in retried:
             return False

@@ -1,4 +1,4 @@
-"""Lineages that are paused, and what each drain has set aside of them."""
+"""Lineages that are paused, what each drain has set aside of them, and resets of numbers."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0012"
 
 
 def upgrade() -> None:
-    """Make both tables."""
+    """Make the tables."""
     op.create_table(
         "lineage_pause",
         sa.Column("device_id", sa.Text(), primary_key=True),
@@ -33,6 +33,13 @@ def upgrade() -> None:
         sa.Column("retry", sa.Boolean(), nullable=False, server_default="false"),
         sa.Column("released_in", sa.BigInteger()),
     )
+    op.create_table(
+        "sequence_reset",
+        sa.Column("reset_id", sa.BigInteger(), sa.Identity(), nullable=False, unique=True),
+        sa.Column("device_id", sa.Text(), primary_key=True),
+        sa.Column("source_table", sa.Text(), primary_key=True),
+        sa.Column("requested_at", sa.DateTime(timezone=True), nullable=False),
+    )
     op.create_index(
         "staged_backlog_unreleased",
         "staged_backlog",
@@ -43,5 +50,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Drop them."""
+    op.drop_table("sequence_reset")
     op.drop_table("staged_backlog")
     op.drop_table("lineage_pause")

@@ -1,17 +1,20 @@
-"""The records of the platform on this machine, for commands that read or change them."""
+"""The records, as commands read and change them; and who does."""
 
 import getpass
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from typing import TypeVar
 
 from ilyama_resources.embedded.postgres_server import postgres_in_use
-from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.settings import Settings, load_settings
+
+Done = TypeVar("Done")
 
 
 @contextmanager
-def records_in_use() -> Iterator[tuple[Settings, Gateway]]:
-    """The settings, and the records in their newest form."""
+def records() -> Iterator[tuple[Settings, Gateway]]:
+    """The settings and the records of this platform, started when nobody has."""
     settings = load_settings()
     settings.make_directories()
     with postgres_in_use(settings) as url, closing(Gateway(url)) as gateway:
@@ -19,8 +22,16 @@ def records_in_use() -> Iterator[tuple[Settings, Gateway]]:
         yield settings, gateway
 
 
+def changed(act: Callable[[Transaction], Done]) -> Done:
+    """Do something in one transaction."""
+    with records() as (_, gateway), gateway.transaction() as tx:
+        done = act(tx)
+        tx.commit()
+    return done
+
+
 def actor() -> str:
-    """Who sits at the terminal, for the audit."""
+    """Who types."""
     return f"{getpass.getuser()} at the command line"
 
 
