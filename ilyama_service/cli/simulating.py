@@ -37,7 +37,7 @@ def run_fleet(run: Run, *, register: bool, as_json: bool) -> None:
     with ExitStack() as stack:
         broker_url = stack.enter_context(broker_in_use(settings))
         wants_records = register or run.plan.probe_every > 0
-        gateway = stack.enter_context(_records(settings)) if wants_records else None
+        gateway = stack.enter_context(records(settings)) if wants_records else None
         simulator = Simulator(settings, broker_url, gateway)
         if register:
             simulator.register(run.plan)
@@ -94,7 +94,7 @@ def verify_run(run: str | None, *, wait_s: float, as_json: bool) -> None:
     settings = load_settings()
     settings.make_directories()
     expected = Expectations.read(find_record(settings, run))
-    with _records(settings) as gateway:
+    with records(settings) as gateway:
         report = Verification(expected, settings.warehouse, gateway).verify(wait_s=wait_s)
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
@@ -105,7 +105,8 @@ def verify_run(run: str | None, *, wait_s: float, as_json: bool) -> None:
 
 
 @contextmanager
-def _records(settings: Settings) -> Iterator[Gateway]:
+def records(settings: Settings) -> Iterator[Gateway]:
+    """The records of the platform, while they are needed."""
     with postgres_in_use(settings) as url:
         gateway = Gateway(url)
         try:
@@ -155,7 +156,7 @@ def _show_summary(summary: Summary) -> None:
         f"{summary.unacknowledged:,} not; {summary.lost_connections:,} connections lost.",
         highlight=False,
     )
-    table = _table("behaviour", "published", "acknowledged")
+    table = table_of("behaviour", "published", "acknowledged")
     for name, count in summary.behaviours.items():
         table.add_row(name, f"{count.published:,}", f"{count.acknowledged:,}")
     console.print(table)
@@ -177,7 +178,7 @@ def _show_latency(summary: Summary) -> None:
 
 def _show_report(report: Report) -> None:
     console.print(f"run {report.run}", highlight=False)
-    table = _table("", "messages", "rows", "current values")
+    table = table_of("", "messages", "rows", "current values")
     messages, rows, values = report.messages, report.rows, report.values
     told: list[tuple[str, int | None, int | None, int | None]] = [
         ("published", messages.published, None, None),
@@ -202,7 +203,8 @@ def _show_report(report: Report) -> None:
     )
 
 
-def _table(first: str, *others: str) -> Table:
+def table_of(first: str, *others: str) -> Table:
+    """A table whose first column is text and whose others are figures."""
     table = Table(box=None, header_style="bold")
     table.add_column(first)
     for name in others:
