@@ -6,11 +6,12 @@ from typing import Final
 
 import msgspec
 import typer
+from rich.table import Table
 
 from ilyama_resources.embedded.broker_server import broker_in_use
 from ilyama_resources.settings import load_settings
 from ilyama_service.cli.consoles import console
-from ilyama_service.cli.simulating import records, table_of
+from ilyama_service.cli.simulating import records
 from ilyama_service.simulator.scenarios.catalog import SCENARIOS, find_scenario
 from ilyama_service.simulator.scenarios.findings import Findings
 from ilyama_service.simulator.scenarios.playing import Player
@@ -25,7 +26,7 @@ def list_scenarios(*, as_json: bool) -> None:
             told = {"name": scenario.name, "plays": scenario.line, "ends": scenario.ends()}
             typer.echo(msgspec.json.encode(told))
         return
-    table = table_of("scenario", "what a device does", "what must come of it")
+    table = Table("scenario", "what a device does", "what must come of it", box=None)
     for scenario in SCENARIOS.values():
         table.add_row(scenario.name, scenario.line, scenario.ends())
     console.print(table)
@@ -56,12 +57,10 @@ def _tell(findings: Findings, *, as_json: bool) -> None:
         f"{findings.scenario}: {findings.messages:,} messages of {findings.device}",
         highlight=False,
     )
-    table = table_of("what had to come of it", "what came of it", "messages")
+    table = Table("what had to come of it", "what came of it", "messages", box=None)
     for end in findings.ends:
         style = None if end.as_expected else "red"
         table.add_row(end.expected, end.found, f"{end.messages:,}", style=style)
     console.print(table)
-    verdict = (
-        "[green]All as it had to be.[/]" if findings.is_clean else "[red]Not as it had to be.[/]"
-    )
-    console.print(verdict)
+    clean = "[green]All as it had to be.[/]"
+    console.print(clean if findings.is_clean else "[red]Not as it had to be.[/]")

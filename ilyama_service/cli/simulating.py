@@ -156,7 +156,7 @@ def _show_summary(summary: Summary) -> None:
         f"{summary.unacknowledged:,} not; {summary.lost_connections:,} connections lost.",
         highlight=False,
     )
-    table = table_of("behaviour", "published", "acknowledged")
+    table = _table("behaviour", "published", "acknowledged")
     for name, count in summary.behaviours.items():
         table.add_row(name, f"{count.published:,}", f"{count.acknowledged:,}")
     console.print(table)
@@ -178,7 +178,7 @@ def _show_latency(summary: Summary) -> None:
 
 def _show_report(report: Report) -> None:
     console.print(f"run {report.run}", highlight=False)
-    table = table_of("", "messages", "rows", "current values")
+    table = _table("", "messages", "rows", "current values")
     messages, rows, values = report.messages, report.rows, report.values
     told: list[tuple[str, int | None, int | None, int | None]] = [
         ("published", messages.published, None, None),
@@ -203,8 +203,7 @@ def _show_report(report: Report) -> None:
     )
 
 
-def table_of(first: str, *others: str) -> Table:
-    """A table whose first column is text and whose others are figures."""
+def _table(first: str, *others: str) -> Table:
     table = Table(box=None, header_style="bold")
     table.add_column(first)
     for name in others:
