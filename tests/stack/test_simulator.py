@@ -236,6 +236,25 @@ def test_a_scenario_that_comes_to_no_end_is_a_failure(simulation: Simulation) ->
     assert "ILYAMA_AUTO_REGISTER=false" in simulation.platform.try_ilyama(*impossible).stderr
 
 
+def test_the_firmware_of_the_documents_gets_its_first_batch_accepted(
+    simulation: Simulation, tmp_path: Path
+) -> None:
+    firmware, batch = REPOSITORY / "docs" / "examples" / "firmware", tmp_path / "batch.json"
+    MqttSubscriber(simulation.settings, simulation.broker_url, None).subscribe_only()
+    made = subprocess.run(
+        [sys.executable, firmware / "station.py"], capture_output=True, check=True
+    )
+    batch.write_bytes(made.stdout)
+    topic = "acme/station-1/sync/rows/batch"
+    publish = [sys.executable, firmware / "publish.py", batch, topic, simulation.broker_url]
+    subprocess.run(publish, check=True, timeout=60)
+    simulation.land(1)
+    simulation.drain()
+    [line] = simulation.platform.rows("batch_ledger")
+    assert (line["device_id"], line["outcome"]) == ("acme/station-1", "accepted")
+    assert line["rows_new"] == 3
+
+
 def test_probes_tell_how_long_a_value_takes_to_be_served(simulation: Simulation) -> None:
     running = simulation.start("--messages", "60", "--probe", "--rate", "60", "--wait", "120")
     began = time.monotonic()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import sys
 import time
 import uuid
 
@@ -108,3 +109,16 @@ class Station:
         self._commit_seq += 1
         change = {"commit_seq": self._commit_seq, "op": op, "pk": {"id": pump}, "row": row}
         self._changes.append(change)
+
+
+def main() -> None:
+    """Print one batch: two pumps start, one of them stops."""
+    station = Station(sqlite3.connect(":memory:"))
+    station.set(1, "running", 1450.0)
+    station.set(2, "running", 1448.5)
+    station.set(2, "stopped", 0.0)
+    sys.stdout.buffer.write(station.batch())
+
+
+if __name__ == "__main__":
+    main()

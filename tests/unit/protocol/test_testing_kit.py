@@ -45,7 +45,7 @@ def run_pytest(project: Path) -> str:
     done = subprocess.run(
         [*command, "-c", os.devnull, "--rootdir", str(project), str(project)],
         cwd=project,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,
