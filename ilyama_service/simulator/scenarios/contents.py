@@ -1,10 +1,17 @@
 """Legal rows that look odd, and legal batches that are as large as they may be."""
 
+from dataclasses import replace
 from typing import Any
 
 from ilyama_protocol.limits import DEFAULT_LIMITS, MAX_TABLE_NAME
 from ilyama_service.simulator.envelopes import Document
-from ilyama_service.simulator.scenarios.script import Script, accepted, duplicate
+from ilyama_service.simulator.scenarios.script import (
+    COLUMNS,
+    Script,
+    accepted,
+    duplicate,
+    taken,
+)
 from ilyama_service.simulator.source_tables import columns_of
 from ilyama_service.simulator.spelling import compact
 
@@ -57,13 +64,20 @@ def odd_primary_keys(device: Script) -> None:
     changes = device.changes(len(_ODD_KEYS))
     odd = [change | {"pk": {"k": key}} for change, key in zip(changes, _ODD_KEYS, strict=True)]
     same = [change | {"commit_seq": 1} for change in odd]
-    device.sends(device.batch(odd), accepted(len(odd)))
-    device.sends(device.batch(same, table="same"), accepted(len(same)))
+    device.sends(device.batch(odd, announced=False), accepted(len(odd)))
+    device.sends(device.batch(same, table="same", announced=False), accepted(len(same)))
 
 
 def values_of_another_kind(device: Script) -> None:
-    """Values do not fit the columns that were announced: kept, and shown as quarantined."""
-    device.sends(device.batch(device.changes(2, rpm="fast", id="one")), accepted(2))
+    """Values do not fit columns that may be null: kept, and shown as quarantined."""
+    columns = [replace(column, not_null=column.pk_ordinal > 0) for column in COLUMNS]
+    device.sends(device.batch(device.changes(2, rpm="fast"), columns=columns), accepted(2))
+
+
+def keys_of_another_kind(device: Script) -> None:
+    """A key does not fit its column, nor null one that must not be null: kept, or set aside."""
+    device.sends(device.batch(device.changes(2, rpm=None)), taken(2))
+    device.sends(device.batch(device.changes(2, pk="one")), taken(2))
 
 
 def five_hundred_columns(device: Script) -> None:
@@ -95,6 +109,7 @@ CONTENTS = (
     odd_values,
     odd_primary_keys,
     values_of_another_kind,
+    keys_of_another_kind,
     five_hundred_columns,
     most_rows,
     largest_payload,

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,13 @@ def test_a_session_remembers_and_can_be_insisted_on() -> None:
     with pytest.raises(pytest.fail.Exception, match="expected: rejected, empty_batch"):
         conflict.assert_rejected("empty_batch")
     assert [answer.outcome for answer in device.answers] == ["accepted", "duplicate", "duplicate"]
+
+
+def test_the_package_announces_the_plugin_and_ships_the_vectors() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    announced = project["project"]["entry-points"]["pytest11"]
+    shipped = project["tool"]["setuptools"]["package-data"]
+
+    # Under any other name, `-p` would load the plugin a second time.
+    assert announced == {PLUGIN: PLUGIN}
+    assert shipped["ilyama_protocol.testing.vectors"] == ["*.jsonl"]
