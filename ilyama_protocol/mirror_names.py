@@ -7,7 +7,7 @@ device may name its columns as it likes. The platform's own columns begin with t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from ilyama_protocol.canonical import canonical_hash
 
@@ -24,10 +24,10 @@ _DOT_ABOVE = "\u0307"
 """What is left of a capital I with a dot when its case is folded; Java takes it for an i."""
 
 
-def column_name(original: str, taken: Iterable[str] = ()) -> str:
-    """The name of a device's column in Delta, different from those taken, whatever their case."""
+def column_name(original: str, taken: Collection[str] = ()) -> str:
+    """The name of a device's column in Delta; `taken` are the names of others, folded."""
     plain = _readable(original)
-    return plain if folded(plain) not in {*map(folded, taken)} else _caseless(original)
+    return _caseless(original) if folded(plain) in taken else plain
 
 
 def original_name(column: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ilyama_protocol.fingerprint import Affinity
-from ilyama_protocol.mirror_names import LONGEST_NAME, column_name
+from ilyama_protocol.mirror_names import LONGEST_NAME, column_name, folded
 from ilyama_protocol.mirror_types import MOST_COLUMNS, Kinds, type_of, widened
 from ilyama_resources.device_tables import MirrorColumn
 
@@ -49,13 +49,13 @@ def _with_new(
     kept: Sequence[MirrorColumn], affinities: Affinities, kinds: KindsByColumn
 ) -> list[MirrorColumn]:
     columns = list(kept)
-    taken = [column.name for column in kept]
+    taken = {folded(column.name) for column in kept}
     for original, affinity in _new(kept, affinities, kinds):
         sort = type_of(affinity, kinds.get(original, ()))
         if sort is None or len(columns) == MOST_COLUMNS or len(original) > LONGEST_NAME:
             continue
         columns.append(MirrorColumn(original, column_name(original, taken), affinity, sort))
-        taken.append(columns[-1].name)
+        taken.add(folded(columns[-1].name))
     return columns
 
 
