@@ -246,8 +246,8 @@ def test_the_firmware_of_the_documents_gets_its_first_batch_accepted(
     )
     batch.write_bytes(made.stdout)
     topic = "acme/station-1/sync/rows/batch"
-    publish = [sys.executable, firmware / "publish.py", batch, topic, simulation.broker_url]
-    subprocess.run(publish, check=True, timeout=60)
+    words = (str(firmware / "publish.py"), str(batch), topic, simulation.broker_url)
+    subprocess.run([sys.executable, *words], check=True, timeout=60)
     simulation.land(1)
     simulation.drain()
     [line] = simulation.platform.rows("batch_ledger")
