@@ -246,7 +246,7 @@ def test_the_firmware_of_the_documents_gets_its_first_batch_accepted(
     )
     batch.write_bytes(made.stdout)
     topic = "acme/station-1/sync/rows/batch"
-    words = [str(firmware / "publish.py"), str(batch), topic, simulation.broker_url]
+    words = (str(firmware / "publish.py"), str(batch), topic, simulation.broker_url)
     subprocess.run([sys.executable, *words], check=True, timeout=60)
     simulation.land(1)
     simulation.drain()
