@@ -25,7 +25,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         outcome: What the ledger says of it.
-        code: Why it was rejected.
+        code: Why it was rejected, or staged.
         json_path: The first offending place of a rejection.
         message: One sentence about it, of a rejection or of a message set aside.
         action: What its sender should do.
@@ -77,7 +77,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         }
         told = [f"{count} {word}" for word, count in counts.items() if count]
         rows = f", {self.rows_received} rows: {', '.join(told)}" if told else ""
-        return f"{self.outcome}{rows}"
+        reason = f" for {self.code}" if self.code else ""
+        return f"{self.outcome}{reason}{rows}"
 
 
 class Rehearsal:

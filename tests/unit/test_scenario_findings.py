@@ -88,6 +88,19 @@ def test_a_rejection_with_another_code_is_noticed() -> None:
     assert not findings([step], [line | place | right | {"code": "invalid_json"}]).is_clean
 
 
+def test_what_is_staged_is_told_with_its_reason() -> None:
+    _, step = SCENARIOS["schema_additive"].steps()
+    line = {"topic": step.topic, "payload_sha256": payload_hash(step), "origin": "live"}
+    place = {"received_at": 1, "segment_id": "s", "position": 0}
+    counts = {"rows_new": 0, "rows_staged": 2, "rows_duplicate": 0, "rows_conflict": 0}
+    staged = {"outcome": "staged", "code": "schema_review"}
+
+    found = findings([step], [line | place | counts | staged])
+
+    assert found.is_clean
+    assert ends(found) == [("accepted or staged", "staged for schema_review (2 staged)", 1)]
+
+
 def test_the_list_has_every_scenario_with_its_ends() -> None:
     told = CliRunner().invoke(app, ["simulate", "--list", "--json"]).stdout.splitlines()
 

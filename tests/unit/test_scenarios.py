@@ -36,9 +36,12 @@ def _parameter(scenario: Scenario) -> Any:
     return pytest.param(scenario, id=scenario.name, marks=marks if of_history else [])
 
 
+STEPS = {name: scenario.steps() for name, scenario in SCENARIOS.items()}
+
+
 def is_refusal(scenario: Scenario) -> bool:
     """Whether every message is rejected, for which no history is needed."""
-    return all(step.expected.code for step in scenario.steps())
+    return all(step.expected.code for step in STEPS[scenario.name])
 
 
 each_scenario = pytest.mark.parametrize("scenario", [*map(_parameter, SCENARIOS.values())])
@@ -52,7 +55,7 @@ def assert_as_expected(step: Step, found: Mapping[str, Any]) -> None:
 @each_scenario
 def test_the_engine_brings_a_scenario_to_its_ends(scenario: Scenario) -> None:
     rehearsal = Rehearsal()
-    for step in scenario.steps("one"):
+    for step in STEPS[scenario.name]:
         answer = rehearsal.publish(step.topic, step.payload, registered=step.registered)
         assert_as_expected(step, {name: getattr(answer, name) for name in answer.__struct_fields__})
         assert answer.rows_late == step.expected.late
@@ -63,14 +66,14 @@ def test_the_engine_brings_a_scenario_to_its_ends(scenario: Scenario) -> None:
 )
 def test_drains_of_one_message_bring_a_scenario_to_its_ends(scenario: Scenario) -> None:
     platform = MemoryPlatform()
-    for number, step in enumerate(scenario.steps("two")):
+    for number, step in enumerate(STEPS[scenario.name]):
         platform.drain([Event(step.topic, step.payload, NOON + number)])
         assert_as_expected(step, platform.tables["batch_ledger"][-1])
 
 
 @each_scenario
 def test_the_oracle_agrees(scenario: Scenario) -> None:
-    steps = scenario.steps("three")
+    steps = STEPS[scenario.name]
     addresses = [parse_topic(step.topic) for step in steps if step.registered]
     registry = {(a.topic_slug, a.device_name): a.own_device_id for a in addresses}
     oracle = Oracle(auto_register=False, registry=registry)  # type: ignore[arg-type]
@@ -84,7 +87,7 @@ def test_the_oracle_agrees(scenario: Scenario) -> None:
 
 
 def test_all_scenarios_together_get_every_code_that_a_new_device_can_get() -> None:
-    codes = {step.expected.code for each in SCENARIOS.values() for step in each.steps()}
+    codes = {step.expected.code for steps in STEPS.values() for step in steps}
     # That needs rows that retention has dropped.
     assert codes - {None} == {*RejectionCode} - {RejectionCode.BELOW_FLOOR}
 
@@ -96,7 +99,7 @@ def test_what_a_fleet_spoils_is_what_scenarios_spoil() -> None:
 
 @pytest.mark.parametrize("scenario", SPOILED)
 def test_a_code_is_got_in_several_ways(scenario: RejectionCode) -> None:
-    steps = SCENARIOS[scenario.value].steps()
+    steps = STEPS[scenario.value]
     assert len({step.payload for step in steps}) == len(steps) > 1
 
 

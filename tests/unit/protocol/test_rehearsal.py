@@ -17,7 +17,7 @@ COUNTS = ("new", "duplicate", "conflict", "below_floor", "rejected", "staged")
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_answers_are_those_of_a_platform(seed: int) -> None:
-    events = generate(seed, batches=80, rows_per_batch=(1, 5))
+    events = generate(seed, batches=40, rows_per_batch=(1, 3))
     rehearsal, platform = Rehearsal(), MemoryPlatform()
     for event in events:
         answer = rehearsal.publish(event.topic, event.payload)
