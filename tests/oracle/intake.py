@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.oracle.canonical import content, pk_hash
 from tests.oracle.datapoints import Datapoints
+from tests.oracle.device_tables import DeviceTables
 from tests.oracle.instants import utc_day
 from tests.oracle.predicates import legal_table
 from tests.oracle.records import Event, LedgerLine, RawBatch, RejectedBatch, RowChange
@@ -42,6 +43,7 @@ class Oracle:
         self._affinities: dict[tuple[str, str, str], dict[str, str]] = {}
         self._memory = RowMemory()
         self._datapoints = Datapoints()
+        self.device_tables = DeviceTables()
         self._raw: list[RawBatch] = []
         self._rejected: list[RejectedBatch] = []
         self._changes: list[RowChange] = []
@@ -181,6 +183,7 @@ class Oracle:
             change = _row_change(key, line, batch=batch, index=index, late=late)
             self._changes.append(change)
             self._datapoints.observe(change, pk=pk, row=row, affinities=affinities)
+            self.device_tables.observe(change, row=row, affinities=affinities)
         return outcome
 
 
