@@ -170,7 +170,7 @@ def list_rejections(
     return Page(items=[_group(group) for group in groups], next_cursor=cursor)
 
 
-# Before the routes of one rejection, whose ids would match it too.
+# The other routes ask for a UUID, which no name of a route is.
 @router.post(
     "/v1/rejections/replay",
     status_code=202,
@@ -190,7 +190,7 @@ async def replay_group(mutation: MutationHere) -> Response:
     return await mutation.carry_out(GroupBody, act, status=202)
 
 
-@router.get("/v1/rejections/{rejection_id}", responses=documented(401, 404, 422, 429, 503))
+@router.get("/v1/rejections/{rejection_id:uuid}", responses=documented(401, 404, 422, 429, 503))
 def show_rejection(parts: PartsHere, _: PrincipalHere, rejection_id: UUID) -> WholeRejection:
     """One rejection, with its bytes and its replays."""
     with parts.gateway.transaction() as tx:
@@ -209,7 +209,7 @@ def show_rejection(parts: PartsHere, _: PrincipalHere, rejection_id: UUID) -> Wh
 
 
 @router.post(
-    "/v1/rejections/{rejection_id}/replay",
+    "/v1/rejections/{rejection_id:uuid}/replay",
     status_code=202,
     response_model=RejectionItem,
     responses=_REFUSALS,
@@ -229,7 +229,7 @@ async def replay_one(mutation: MutationHere, rejection_id: UUID) -> Response:
 
 
 @router.post(
-    "/v1/rejections/{rejection_id}/explain",
+    "/v1/rejections/{rejection_id:uuid}/explain",
     response_model=RejectionItem,
     responses=_REFUSALS,
     openapi_extra=described(NoteBody, required=True),
@@ -246,7 +246,7 @@ async def explain(mutation: MutationHere, rejection_id: UUID) -> Response:
 
 
 @router.post(
-    "/v1/rejections/{rejection_id}/discard",
+    "/v1/rejections/{rejection_id:uuid}/discard",
     response_model=RejectionItem,
     responses=_REFUSALS,
     openapi_extra=described(DiscardBody, required=False),
