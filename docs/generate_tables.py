@@ -74,6 +74,7 @@ it says `stale` of a value that is older than 24 hours.
 
 _RECORDS = {
     "api_token": "Who may use the HTTP API: the SHA-256 of each token, never the token.",
+    "audit_log": "Who changed what, by month; triggers refuse UPDATE, DELETE and TRUNCATE.",
     "component": "Owners of datapoints; a device is one, created by its first drain.",
     "current_value_record": "The newest value of every key of served lineages.",
     "datapoint_type": "Datapoint keys, created with the kind that was first seen.",
@@ -88,6 +89,8 @@ _RECORDS = {
     "ledger_total": "The ledger summed by drain, device, table, kind and outcome.",
     "lineage": "Lineages that are not served from Postgres.",
     "past_drains": "What drains took that are forgotten, by day and origin.",
+    "rejection": "Rejected messages and their life: a state, a note, and what the last look found.",
+    "rejection_replay": "Replays of rejections: who asked, where it landed, what became of it.",
     "segment": "Landed files, and the drain that took each.",
     "table_schema": "The columns behind each schema hash that a device has sent.",
     "warehouse": "The UUID that ties these records to their tables.",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,9 @@ PROJECTION_SCHEMA = pa.schema(
     ]
 )
 
+_SMALL = pa.ipc.IpcWriteOptions(compression="zstd")
+"""They go from the task to the driver and into the seal: better made small by the task."""
+
 _WORDS = ("owner_kind", "owner_id", "key", "provenance", "kind", "source", "policy", "source_table")
 """Columns with few words for many values; on their way they carry each word once."""
 
@@ -51,22 +56,22 @@ def projected(devices: Sequence[tuple[str, CurrentValues]]) -> pa.Table:
         for key, of_key in current.items()
     ]
     counts = np.array([len(of_key) for _, _, of_key in found], np.int64)
-    values = [value for _, _, of_key in found for value in of_key.values()]
-    metric = [value.kind is DatapointKind.METRIC for value in values]
-    told = [*zip((value.value for value in values), metric, strict=True)]
-    ts = np.array([value.ts for value in values], np.int64)
-    series = np.array([value.series for value in values], np.uint64)
+    values = [*chain.from_iterable(of_key.values() for _, _, of_key in found)]
+    kinds, contents = [*map(_KIND, values)], [*map(_CONTENT, values)]
+    metric = np.array([kind is DatapointKind.METRIC for kind in kinds], np.bool_)
+    ts = np.fromiter(map(_TS, values), np.int64, len(values))
+    series = np.fromiter(map(_SERIES, values), np.uint64, len(values))
     columns: dict[str, Any] = {
-        "identity": [name for place in found for name in identities(*place)],
+        "identity": [*chain.from_iterable(identities(*place) for place in found)],
         "owner_id": _repeated([device_id for device_id, _, _ in found], counts),
         "key": _shown(_repeated([key for _, key, _ in found], counts)),
-        "instance": _shown([instance for _, _, of_key in found for instance in of_key]),
-        "kind": [_NAMES[value.kind] for value in values],
-        "value_double": [content if is_metric else None for content, is_metric in told],
-        "value_text": _shown([None if is_metric else content for content, is_metric in told]),
+        "instance": _shown([*chain.from_iterable(of_key for _, _, of_key in found)]),
+        "kind": [*map(_NAMES.__getitem__, kinds)],
+        "value_double": pa.array(contents, pa.float64(), mask=~metric),
+        "value_text": _shown(pa.array(contents, pa.string(), mask=metric)),
         "ts": pa.array(ts).cast(PROJECTION_SCHEMA.field("ts").type),
         "datapoint_id": datapoint_ids(ts, series),
-        "source_table": [value.source_table for value in values],
+        "source_table": [*map(_SOURCE_TABLE, values)],
     }
     for name, word in _CONSTANTS.items():
         columns[name] = pa.repeat(word, len(values))
@@ -79,6 +84,8 @@ def projected(devices: Sequence[tuple[str, CurrentValues]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=PROJECTION_SCHEMA)
 
 
+_KIND, _CONTENT, _TS = attrgetter("kind"), attrgetter("value"), attrgetter("ts")
+_SERIES, _SOURCE_TABLE = attrgetter("series"), attrgetter("source_table")
 _NAMES = {kind: kind.value for kind in DatapointKind}
 _CONSTANTS = {
     "owner_kind": OWNER_KIND,
@@ -97,7 +104,7 @@ def encoded(tables: Sequence[pa.Table]) -> Iterator[bytes]:
             place = batch.schema.get_field_index(name)
             batch = batch.set_column(place, name, batch.column(place).dictionary_encode())
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
+        with pa.ipc.new_stream(sink, batch.schema, options=_SMALL) as writer:
             writer.write_batch(batch)
         yield bytes(sink.getvalue().to_pybytes())
 
@@ -125,5 +132,5 @@ def _repeated(texts: Sequence[str], counts: npt.NDArray[np.int64]) -> pa.Array:
     return pa.array(texts, pa.string()).take(pa.array(np.repeat(np.arange(len(texts)), counts)))
 
 
-def _shown(texts: Sequence[object]) -> pa.Array:
+def _shown(texts: Sequence[object] | pa.Array) -> pa.Array:
     return pc.replace_substring(pa.array(texts, pa.string()), NUL, SHOWN_NUL)

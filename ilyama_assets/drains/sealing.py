@@ -24,6 +24,8 @@ class Seal(msgspec.Struct):
     keys: dict[str, str]
     newcomers: list[RegisteredDevice]
     findings: Findings
+    rejections: list[bytes] = []
+    replayed: list[bytes] = []
 
 
 class IntegrityReport(msgspec.Struct):
@@ -65,6 +67,8 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         keys={key: kind for p in products for key, kind in p.keys.items()},
         newcomers=plan.newcomers,
         findings=_joined(p.findings for p in products),
+        rejections=[rejected for p in products for rejected in p.rejections],
+        replayed=[outcomes for p in products for outcomes in p.replayed],
     )
 
 

@@ -50,14 +50,17 @@ class NewestPoints:
         standing.update(told)
 
     def _values(self, key: str, points: dict[int, _Point]) -> dict[str, CurrentValue]:
-        found: dict[str, CurrentValue] = {}
-        instances, series, table = self._keys.instances, self._keys.series(key), self._tables[key]
-        for number, (ts, kind, value) in points.items():
-            standing = found.get(instances[number])
+        numbers = [*points]
+        instances = [*map(self._keys.instances.__getitem__, numbers)]
+        series = map(self._keys.series(key).__getitem__, numbers)
+        moments, kinds, contents = zip(*points.values(), strict=True)
+        told = [*map(CurrentValue, kinds, contents, moments, series, repeat(self._tables[key]))]
+        values = dict(zip(instances, told, strict=True))
+        if len(values) < len(told):
             # Two spellings of a primary key are one instance.
-            if standing is None or standing.ts < ts:
-                found[instances[number]] = CurrentValue(kind, value, ts, series[number], table)
-        return found
+            in_order = sorted(zip(instances, told, strict=True), key=lambda pair: pair[1].ts)
+            return dict(in_order)
+        return values
 
 
 def _newest_places(accepted: AcceptedRows, rows: Sequence[int]) -> dict[int, int]:

@@ -160,7 +160,8 @@ class CurrentValues:
             .values({name: given[name] for name in given if name not in _IDENTIFYING})
             .where(is_known, incoming.c.ts > CURRENT_VALUE.c.ts)
         )
-        new = select(*given.values()).where(~exists().where(is_known))
+        # In the order of their index, new entries lie side by side.
+        new = select(*given.values()).where(~exists().where(is_known)).order_by(incoming.c.identity)
         statement = insert(CURRENT_VALUE).from_select([*given], new)
         return self._with_instances(statement.returning(*_PLACE).cte("stored"))
 

@@ -18,6 +18,7 @@ from ilyama_service.cli.commands import (
     ui,
     up,
 )
+from ilyama_service.cli.rejection_commands import rejections
 from ilyama_service.cli.sentences import sentence_of
 
 FAILED = 1
@@ -39,6 +40,7 @@ app.command("import")(import_file)
 app.command("ingest")(ingest)
 app.command("drain")(drain)
 app.command("drains")(drains)
+app.add_typer(rejections, name="rejections")
 app.command("ui")(ui)
 app.command("simulate")(simulate)
 

@@ -20,6 +20,7 @@ from ilyama_resources.embedded.spark_server import spark_in_use
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, LockTaken
+from ilyama_resources.rejection_landing import ReplayLanding
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_service.cli.consoles import console, errors
 from ilyama_service.dagster_home import DagsterHome
@@ -38,7 +39,14 @@ def drain_everything(*, verify: bool) -> None:
     with postgres_in_use(settings) as url:
         gateway = Gateway(url)
         gateway.migrate()
-        Landing(settings.landing).register_found(gateway)
+        landing = Landing(settings.landing)
+        landing.register_found(gateway)
+        ReplayLanding(
+            gateway,
+            landing,
+            settings.warehouse,
+            segment_max_bytes=settings.segment_max_bytes,
+        ).land()
         if verify or _something_waits(gateway):
             _say_when_another_drains(gateway)
             with spark_in_use(settings), _progress(gateway):

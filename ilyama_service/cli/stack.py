@@ -358,6 +358,7 @@ def show(status: Status) -> None:
         told = f"unfinished drain {status.unfinished_drain}"
         console.print(told, markup=False, highlight=False)
     console.print(f"rows today {status.rows_today:,}", highlight=False)
+    console.print(f"rejections {status.open_rejections:,} open", highlight=False)
     if status.busiest_device is not None:
         busiest = status.busiest_device
         console.print(

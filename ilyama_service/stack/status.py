@@ -48,6 +48,7 @@ class Status(msgspec.Struct):
     unfinished_drain: str | None = None
     last_drain: LastDrain | None = None
     rows_today: int | None = None
+    open_rejections: int = 0
     busiest_device: BusiestDevice | None = None
     unreadable_segments: int = 0
 
@@ -125,3 +126,4 @@ def _add_intake(status: Status, tx: Transaction, *, now: datetime) -> None:
         age = (now - last.closed_at).total_seconds()
         status.last_drain = LastDrain(last.drain_id, last.day, last.closed_at, round(age, 1))
     status.rows_today = tx.ledger.rows_new_on(now.date())
+    status.open_rejections = tx.rejections.count_open()
