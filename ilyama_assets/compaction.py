@@ -60,7 +60,7 @@ def compaction(
             if warehouse.holds(contract.name)
             for day in days_worth_compacting(warehouse, contract, most_files=config.most_files)
         ]
-    parts = MirrorParts(spark.spark_session, gateway, warehouse)
+    parts = MirrorParts(spark.spark_session, gateway, warehouse, load_settings().cores)
     done += compact_mirrors(parts, most_files=config.most_files)
     for result in done:
         context.log.info(f"{result.table} {result.day}: {result.before} files became few")

@@ -26,6 +26,7 @@ from ilyama_resources.device_tables import DEVICE_TABLES, Mirror, columns_of
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.derived_runs import DerivedRun
 from ilyama_resources.postgres.resource import Records
+from ilyama_resources.settings import load_settings
 from ilyama_resources.spark import Spark
 
 MOST_SHOWN: Final = 50
@@ -68,7 +69,7 @@ def device_tables(
     lake: DeltaLake,
 ) -> MaterializeResult[Any]:
     """Merge what new drains say of the rows of devices into the tables that mirror them."""
-    parts = MirrorParts(spark.spark_session, records.gateway, lake.warehouse)
+    parts = MirrorParts(spark.spark_session, records.gateway, lake.warehouse, load_settings().cores)
     progress = Progress(DEVICE_TABLES, records.gateway)
     if progress.was_interrupted():
         bring_up(progress, parts, rebuild=False)

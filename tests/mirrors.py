@@ -31,7 +31,9 @@ class Mirrors:
     def __init__(self, platform: Platform, session: SparkSession) -> None:
         """Look at the tables of a platform."""
         self._platform = platform
-        self.parts = MirrorParts(session, platform.gateway, platform.warehouse)
+        self.parts = MirrorParts(
+            session, platform.gateway, platform.warehouse, platform.settings.cores
+        )
         self.progress = Progress(DEVICE_TABLES, platform.gateway)
 
     def derive(self, *, rebuild: bool = False) -> list[Mirror]:

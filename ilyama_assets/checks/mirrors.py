@@ -17,6 +17,7 @@ from ilyama_resources.device_tables import DEVICE_TABLES, Mirror
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.derived_runs import DerivedRun
 from ilyama_resources.postgres.resource import Records
+from ilyama_resources.settings import load_settings
 from ilyama_resources.spark import Spark
 
 SAMPLE_DEVICES: Final = 100
@@ -49,7 +50,7 @@ class Compared(NamedTuple):
 )
 def mirror_parity(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
     """Recompute the rows of some devices and compare."""
-    parts = MirrorParts(spark.spark_session, records.gateway, lake.warehouse)
+    parts = MirrorParts(spark.spark_session, records.gateway, lake.warehouse, load_settings().cores)
     with Progress(DEVICE_TABLES, records.gateway).alone():
         with records.gateway.transaction() as tx:
             run = tx.derived_runs.last(DEVICE_TABLES)

@@ -50,7 +50,7 @@ class Placing:
 
     def __init__(self, sorts: Collection[Sort], epochs: Mapping[str, Mapping[str, int]]) -> None:
         self._sorts = sorts
-        self._epochs = epochs
+        self.epochs = epochs
 
     @property
     def mirrors(self) -> list[Mirror]:
@@ -86,7 +86,7 @@ class Placing:
         """The newest of the changes, each with its mirror."""
         ranks = [
             {"device_id": device_id, "journal_epoch": epoch, "epoch_rank": rank}
-            for device_id, epochs in self._epochs.items()
+            for device_id, epochs in self.epochs.items()
             for epoch, rank in epochs.items()
         ]
         return newest_change_per_key(

@@ -17,7 +17,7 @@ from ilyama_assets.mirrors.placing import Placing, place
 from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
 from ilyama_assets.tables import ROW_CHANGES
 from ilyama_assets.transforms.mirrored_rows import kinds_in_columns, mirrored_rows
-from ilyama_assets.transforms.newest_changes import changes_until
+from ilyama_assets.transforms.newest_changes import changes_until, newest_changes_of_drains
 from ilyama_protocol.mirror_types import ValueKind, goes_by_values
 from ilyama_resources.device_tables import Mirror, MirrorColumn, mirror_at, mirror_names
 from ilyama_resources.postgres.derived_runs import DerivedRun
@@ -59,7 +59,7 @@ def take_up(parts: MirrorParts, run: DerivedRun) -> list[Mirror]:
     """Bring every mirror that a run touches up to its last drain, and tell which those are."""
     if run.from_drain > run.to_drain:
         return []
-    with newest_of(parts, _changes(parts, run)) as newest:
+    with _newest_of_run(parts, run) as newest:
         tables = {m.name: MirrorTable(m, parts, run) for m in newest.placing.mirrors}
         waiting = {name: table for name, table in tables.items() if not table.is_done}
         kinds = newest.kinds(waiting)
@@ -74,11 +74,17 @@ def take_up(parts: MirrorParts, run: DerivedRun) -> list[Mirror]:
 def newest_of(parts: MirrorParts, changes: DataFrame) -> Iterator[Newest]:
     """The newest of some changes, computed once however often they are read."""
     placing = place(changes, parts.gateway)
-    newest = placing.newest(parts.session, changes).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
+    with _kept(placing.newest(parts.session, changes)) as newest:
         yield Newest(newest, placing)
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield kept
     finally:
-        newest.unpersist()
+        kept.unpersist()
 
 
 def stored_changes(parts: MirrorParts, drain_id: int) -> DataFrame:
@@ -88,8 +94,9 @@ def stored_changes(parts: MirrorParts, drain_id: int) -> DataFrame:
     return changes_until(parts.session.read.format("delta").load(location), drain_id)
 
 
-def _changes(parts: MirrorParts, run: DerivedRun) -> DataFrame:
-    """The changes of a run's drains; with all before them, where some were decided before others.
+@contextmanager
+def _newest_of_run(parts: MirrorParts, run: DerivedRun) -> Iterator[Newest]:
+    """The newest changes of a run's drains; of all, where some were decided before others.
 
     A release writes rows that were decided when they were staged. A newer change of the same
     primary key may have been taken up since, and, when it was a delete, have left nothing behind.
@@ -99,9 +106,15 @@ def _changes(parts: MirrorParts, run: DerivedRun) -> DataFrame:
     with parts.gateway.transaction() as tx:
         in_order = tx.drains.wrote_in_order(run.from_drain, run.to_drain)
     if in_order or run.from_drain == FIRST_DRAIN:
-        return changes
+        session, gateway, warehouse, tasks = parts
+        placing = place(changes, gateway)
+        few = newest_changes_of_drains(session, warehouse, run, epochs=placing.epochs, tasks=tasks)
+        with _kept(placing.newest(session, few)) as newest:
+            yield Newest(newest, placing)
+        return
     devices = [row.device_id for row in changes.select("device_id").distinct().collect()]
-    return until.where(F.col("device_id").isin(devices))
+    with newest_of(parts, until.where(F.col("device_id").isin(devices))) as found:
+        yield found
 
 
 def _take_up_one(

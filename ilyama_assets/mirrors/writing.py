@@ -35,6 +35,7 @@ class MirrorParts(NamedTuple):
     session: SparkSession
     gateway: Gateway
     warehouse: Warehouse
+    tasks: int
 
 
 class MirrorTable:
@@ -111,7 +112,7 @@ class MirrorTable:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        session, gateway, warehouse = self._parts
+        session, gateway, warehouse, _ = self._parts
         name = self.mirror.name
         crash_point("mirror_write.before")
         with (

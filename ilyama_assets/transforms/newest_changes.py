@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
-from pyspark.sql import DataFrame
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+from ilyama_assets.tables import ROW_CHANGES
+from ilyama_assets.transforms.newest_in_arrow import merged_rows, newest_rows
+from ilyama_resources.data_files import as_declared
+from ilyama_resources.delta import Warehouse
+from ilyama_resources.postgres.derived_runs import DerivedRun
 
 KEY: Final = ("device_id", "source_table", "source_pk_hash")
 PLACE: Final = ("epoch_rank", "commit_seq")
@@ -15,6 +27,15 @@ _TOLD: Final = (
     *("journal_epoch", "op", "pk", "row", "schema_hash"),
     *("batch_id", "received_at", "drain_id"),
 )
+_CHANGE: Final = (*KEY, "commit_seq", *_TOLD)
+_TYPES: Final = {"commit_seq": "bigint", "received_at": "timestamp", "drain_id": "bigint"}
+_CHANGE_DDL: Final = ", ".join(f"{name} {_TYPES.get(name, 'string')}" for name in _CHANGE)
+_PATHS: Final = pa.list_(pa.string())
+_MOST_HELD: Final = 400_000
+"""So many changes are in memory at once; a row may be long."""
+Epochs = Mapping[str, Mapping[str, int]]
+"""The ranks of the epochs of each device."""
+
 SORT: Final = ("device_id", "source_table", "schema_hash")
 """Changes that have these in common are mirrored by the same columns of the same table."""
 
@@ -51,3 +72,50 @@ def newest_change_per_key(
     is_bound = F.coalesce(F.unix_micros("received_at") >= F.col("holds_from"), F.lit(False))
     bound = newest.join(F.broadcast(bindings), [*SORT], "left").withColumn("bound", is_bound)
     return bound.select("mirror", *KEY, *PLACE, *_TOLD, "bound")
+
+
+def newest_changes_of_drains(
+    session: SparkSession, warehouse: Warehouse, run: DerivedRun, *, epochs: Epochs, tasks: int
+) -> DataFrame:
+    """Changes of the drains of a run, among them the newest of every primary key.
+
+    Tasks read the files as Arrow columns; of what they read they hand on as little as they can.
+    """
+    drains = (run.from_drain, run.to_drain)
+    files = warehouse.files_within(ROW_CHANGES.name, {"drain_id": drains})
+    shares = pa.table({"paths": pa.array([files[n::tasks] for n in range(tasks)], _PATHS)})
+    read = partial(_newest_of_files, run=run, epochs=epochs)
+    return session.createDataFrame(shares).mapInArrow(read, _CHANGE_DDL)
+
+
+def _newest_of_files(
+    batches: Iterator[pa.RecordBatch], *, run: DerivedRun, epochs: Epochs
+) -> Iterator[pa.RecordBatch]:
+    newest = partial(_newest, epochs=epochs)
+    for share in (share for batch in batches for share in batch["paths"].to_pylist()):
+        found = (newest(changes) for path in share for changes in _changes(path, run))
+        for changes in merged_rows(found, newest, most_held=_MOST_HELD):
+            yield from changes.to_batches()
+
+
+def _changes(path: str, run: DerivedRun) -> Iterator[pa.Table]:
+    """The changes of a file that a mirror may show, by row group."""
+    with pq.ParquetFile(path) as file:
+        for group in range(file.num_row_groups):
+            rows = as_declared(file.read_row_group(group, [*_CHANGE, "late"]), ROW_CHANGES)
+            drain_ids = rows["drain_id"]
+            since = pc.greater_equal(drain_ids, run.from_drain)
+            until = pc.less_equal(drain_ids, run.to_drain)
+            shown = pc.and_(pc.and_(since, until), pc.invert(rows["late"]))
+            yield rows.filter(shown).select([*_CHANGE])
+
+
+def _newest(changes: pa.Table, *, epochs: Epochs) -> pa.Table:
+    ranks = _ranks(changes, epochs)
+    return newest_rows(changes, key=KEY, order=(ranks, changes["commit_seq"].to_numpy()))
+
+
+def _ranks(changes: pa.Table, epochs: Epochs) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The rank of the epoch of each change."""
+    told = zip(changes["device_id"].to_pylist(), changes["journal_epoch"].to_pylist(), strict=True)
+    return np.fromiter((epochs.get(d, {}).get(e, 0) for d, e in told), np.int64)

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from ilyama_assets.tables import METRIC_DATAPOINT, STATE_DATAPOINT
+from ilyama_assets.transforms.newest_in_arrow import merged_rows, newest_rows
 from ilyama_resources.data_files import TableContract, as_declared
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.postgres.derived_runs import DerivedRun
@@ -47,7 +46,6 @@ _POINTS_DDL: Final = ", ".join(
     )
 )
 _FILES: Final = pa.schema([("kind", pa.list_(pa.string())), ("path", pa.list_(pa.string()))])
-_MOST_GROUPS: Final = 2**62
 _MOST_HELD: Final = 2_000_000
 """So many points are in memory at once, about half a gigabyte."""
 
@@ -73,12 +71,8 @@ def newest_points_of_drains(
 
 def newest_points(points: pa.Table) -> pa.Table:
     """The newest of each key; of two at one moment, the one that corrects the other."""
-    keys = _numbered(points)
     moments = points["ts"].cast(pa.int64()).to_numpy()
-    order = np.lexsort((points["revision"].to_numpy(), moments, keys))
-    in_order = keys[order]
-    is_last = np.append(in_order[1:] != in_order[:-1], True)[: len(order)]
-    return points.take(pa.array(order[is_last]))
+    return newest_rows(points, key=IDENTITY, order=(moments, points["revision"].to_numpy()))
 
 
 def _newest_of_files(
@@ -95,17 +89,7 @@ def _newest_of_files(
 
 def merged_points(found: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The newest points of several tables: of each key one, as far as memory allows."""
-    held: list[pa.Table] = []
-    for points in found:
-        held.append(points)
-        if sum(table.num_rows for table in held) > _MOST_HELD:
-            merged = newest_points(pa.concat_tables(held))
-            held = [merged]
-            if merged.num_rows > _MOST_HELD // 2:
-                yield merged
-                held = []
-    if held:
-        yield newest_points(pa.concat_tables(held))
+    return merged_rows(found, newest_points, most_held=_MOST_HELD)
 
 
 def _newest_of_file(path: str, kind: str, drains: Drains) -> pa.Table:
@@ -137,19 +121,3 @@ def _told(points: pa.Table, kind: str) -> pa.Table:
         name: pa.nulls(points.num_rows, _POINTS.field(name).type) for name in _VALUES.values()
     }
     return pa.table(absent | columns).select(_POINTS.names).cast(_POINTS)
-
-
-def _numbered(points: pa.Table) -> npt.NDArray[np.int64]:
-    """A number for the key of each point, the same where the key is."""
-    numbers = np.zeros(points.num_rows, np.int64)
-    count = 1
-    for name in IDENTITY:
-        texts = points[name].combine_chunks().dictionary_encode()
-        size = len(texts.dictionary) + 1
-        if count * size > _MOST_GROUPS:
-            found, numbers = np.unique(numbers, return_inverse=True)
-            count = len(found)
-        codes = pc.fill_null(texts.indices, size - 1).to_numpy()
-        numbers = numbers * size + codes
-        count *= size
-    return numbers
