@@ -1,6 +1,6 @@
 """Reading the Delta tables in portions, for whoever compares them with something."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -51,12 +51,26 @@ def rows_of_devices(
     since: date | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Some columns of the rows of some devices, in portions; nothing while there is no table."""
-    wanted = pa.array(list(device_ids), pa.string())
+    return rows_with(root, table, columns, among={"device_id": device_ids}, since=since)
+
+
+def rows_with(
+    root: Path,
+    table: str,
+    columns: Sequence[str],
+    *,
+    among: Mapping[str, Iterable[str]],
+    since: date | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of the rows whose named columns have one of the given texts, in portions."""
+    wanted = {name: pa.array(list(texts), pa.string()) for name, texts in among.items()}
     for path in _files(root / table, since):
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
-                plain = _plain(batch)
-                yield plain.filter(pc.is_in(plain["device_id"], value_set=wanted))
+                rows = _plain(batch)
+                for name, texts in wanted.items():
+                    rows = rows.filter(pc.is_in(rows[name], value_set=texts))
+                yield rows
 
 
 def rows_at(

@@ -170,24 +170,7 @@ def list_rejections(
     return Page(items=[_group(group) for group in groups], next_cursor=cursor)
 
 
-@router.get("/v1/rejections/{rejection_id}", responses=documented(401, 404, 422, 429, 503))
-def show_rejection(parts: PartsHere, _: PrincipalHere, rejection_id: UUID) -> WholeRejection:
-    """One rejection, with its bytes and its replays."""
-    with parts.gateway.transaction() as tx:
-        found = tx.rejections.find(str(rejection_id))
-        past = tx.rejection_replays.of(str(rejection_id))
-    if found is None:
-        raise NotFound(f"There is no rejection {rejection_id}.")
-    message = _message_of(parts, found)
-    return WholeRejection(
-        **_item(found).model_dump(),
-        past_replays=[ReplayItem.model_validate(replay._asdict()) for replay in past],
-        payload_base64=None if message is None else b64encode(message.payload).decode(),
-        payload_text=None if message is None else _text_of(message.payload),
-        user_properties=None if message is None else message.user_properties,
-    )
-
-
+# The other routes ask for a UUID, which no name of a route is.
 @router.post(
     "/v1/rejections/replay",
     status_code=202,
@@ -207,8 +190,26 @@ async def replay_group(mutation: MutationHere) -> Response:
     return await mutation.carry_out(GroupBody, act, status=202)
 
 
+@router.get("/v1/rejections/{rejection_id:uuid}", responses=documented(401, 404, 422, 429, 503))
+def show_rejection(parts: PartsHere, _: PrincipalHere, rejection_id: UUID) -> WholeRejection:
+    """One rejection, with its bytes and its replays."""
+    with parts.gateway.transaction() as tx:
+        found = tx.rejections.find(str(rejection_id))
+        past = tx.rejection_replays.of(str(rejection_id))
+    if found is None:
+        raise NotFound(f"There is no rejection {rejection_id}.")
+    message = _message_of(parts, found)
+    return WholeRejection(
+        **_item(found).model_dump(),
+        past_replays=[ReplayItem.model_validate(replay._asdict()) for replay in past],
+        payload_base64=None if message is None else b64encode(message.payload).decode(),
+        payload_text=None if message is None else _text_of(message.payload),
+        user_properties=None if message is None else message.user_properties,
+    )
+
+
 @router.post(
-    "/v1/rejections/{rejection_id}/replay",
+    "/v1/rejections/{rejection_id:uuid}/replay",
     status_code=202,
     response_model=RejectionItem,
     responses=_REFUSALS,
@@ -228,7 +229,7 @@ async def replay_one(mutation: MutationHere, rejection_id: UUID) -> Response:
 
 
 @router.post(
-    "/v1/rejections/{rejection_id}/explain",
+    "/v1/rejections/{rejection_id:uuid}/explain",
     response_model=RejectionItem,
     responses=_REFUSALS,
     openapi_extra=described(NoteBody, required=True),
@@ -245,7 +246,7 @@ async def explain(mutation: MutationHere, rejection_id: UUID) -> Response:
 
 
 @router.post(
-    "/v1/rejections/{rejection_id}/discard",
+    "/v1/rejections/{rejection_id:uuid}/discard",
     response_model=RejectionItem,
     responses=_REFUSALS,
     openapi_extra=described(DiscardBody, required=False),

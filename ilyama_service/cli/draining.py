@@ -14,6 +14,7 @@ from dagster import (
 from dagster._core.errors import DagsterAssetCheckFailedError
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ilyama_resources.device_tables import DEVICE_TABLES
 from ilyama_resources.embedded.postgres_server import postgres_in_use
 from ilyama_resources.embedded.spark_server import spark_in_use
 from ilyama_resources.errors import PlatformError
@@ -26,6 +27,8 @@ from ilyama_service.dagster_home import DagsterHome
 from ilyama_service.dagster_instances import foreground_instance
 
 POLL_S = 0.5
+DERIVED = ("current_value", DEVICE_TABLES)
+_DERIVING = ("serving_job", "device_tables_job")
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -66,7 +69,7 @@ def _run(settings: Settings, gateway: Gateway, *, verify: bool) -> None:
             intake.execute_in_process(
                 instance=instance, partition_key=day.isoformat(), run_config=config
             )
-        for job in ("serving_job", *(["verification_job"] if verify else [])):
+        for job in (*_DERIVING, *(["verification_job"] if verify else [])):
             _check_reports(defs.resolve_job_def(job), instance)
 
 
@@ -113,7 +116,7 @@ def _next_day(gateway: Gateway) -> date | None:
 
 def _something_waits(gateway: Gateway) -> bool:
     with gateway.transaction() as tx:
-        derived = tx.derived_runs.last("current_value").to_drain
+        derived = min(tx.derived_runs.last(asset).to_drain for asset in DERIVED)
         behind = derived < tx.drains.last_done_id()
     return behind or _next_day(gateway) is not None
 

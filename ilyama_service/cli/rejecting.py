@@ -11,6 +11,7 @@ from rich.table import Table
 from ilyama_resources.delta_reading import MessagePlace
 from ilyama_resources.postgres.rejection_replays import PastReplay
 from ilyama_resources.postgres.rejections import (
+    OPEN_STATES,
     Rejection,
     RejectionFilter,
     RejectionGroup,
@@ -62,8 +63,8 @@ def show_groups(groups: Sequence[RejectionGroup]) -> None:
 
 def _table(groups: Sequence[RejectionGroup]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    numbers = ("count", "devices")
-    for name in ("code", "table", "firmware", *numbers, "last", "states"):
+    numbers = ("count", "open", "devices")
+    for name in ("code", "table", "firmware", *numbers, "last"):
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     for group in groups:
         table.add_row(
@@ -71,9 +72,9 @@ def _table(groups: Sequence[RejectionGroup]) -> Table:
             escape(safe(group.source_table)) or "-",
             escape(safe(group.firmware_version)),
             f"{group.rejections:,}",
+            f"{sum(group.states.get(state, 0) for state in OPEN_STATES):,}",
             f"{group.devices:,}",
             f"{group.last_received_at:%Y-%m-%d %H:%M}",
-            ", ".join(f"{count:,} {state}" for state, count in group.states.items()),
         )
     return table
 

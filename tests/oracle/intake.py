@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.oracle.canonical import content, pk_hash
 from tests.oracle.datapoints import Datapoints
+from tests.oracle.device_tables import DeviceTables
 from tests.oracle.governance import Governance
 from tests.oracle.instants import microseconds, utc_day
 from tests.oracle.predicates import legal_table
@@ -58,6 +59,7 @@ class Oracle:
         self._memory = RowMemory()
         self._telemetry = TelemetryMemory()
         self._datapoints = Datapoints()
+        self.device_tables = DeviceTables()
         self._raw: list[RawBatch] = []
         self._rejected: list[RejectedBatch] = []
         self._changes: list[RowChange] = []
@@ -292,6 +294,7 @@ class Oracle:
         self._changes.append(aside.change)
         affinities = _affinities(aside.columns)
         self._datapoints.observe(aside.change, pk=aside.pk, row=aside.row, affinities=affinities)
+        self.device_tables.observe(aside.change, row=aside.row, affinities=affinities)
         return "new"
 
 

@@ -150,7 +150,7 @@ def test_the_same_key_gets_the_same_answer_and_acts_once(
     ("path", "body", "status"),
     [
         pytest.param(f"{uuid4()}/replay", b"", 404, id="unknown"),
-        pytest.param("one/replay", b"", 422, id="no-id"),
+        pytest.param("one/replay", b"", 404, id="no-id"),
         pytest.param(f"{uuid4()}/replay", b'{"data_base64": "a"}', 422, id="no-base64"),
         pytest.param(f"{uuid4()}/replay", b'{"bytes": "YQ=="}', 422, id="misspelt"),
         pytest.param(f"{uuid4()}/explain", b"{}", 422, id="no-note"),
