@@ -90,6 +90,7 @@ def compact_records(gateway: Gateway, *, now: datetime, keep: timedelta) -> None
     with gateway.transaction() as tx:
         tx.ledger.roll_up(before=now.date() - ROLLED_UP_AFTER)
         tx.segments.forget(drained_before=now - FORGOTTEN_AFTER)
+        tx.backlog.forget(released_before=now - keep)
         tx.drains.forget(closed_before=now - keep)
         tx.drains.forget_log(before=now - keep)
         tx.derived_runs.forget(closed_before=now - keep)

@@ -57,5 +57,5 @@ def _take_up(
         session, settings = spark.spark_session, load_settings()
         points = newest_points_of_drains(session, warehouse, run, tasks=settings.cores)
         newest = newest_per_key(points, stale_after_h=settings.stale_after_h)
-        table.merge(newest, run, on=IDENTITY, newer="ts")
+        table.merge(newest, run, on=IDENTITY, newer="ts", ties=("source", "kind"))
     return run

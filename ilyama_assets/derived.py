@@ -86,10 +86,19 @@ class DerivedTable(Progress):
         self._session = session
         self._warehouse.ensure(contract)
 
-    def merge(self, incoming: DataFrame, run: DerivedRun, *, on: Sequence[str], newer: str) -> None:
+    def merge(
+        self,
+        incoming: DataFrame,
+        run: DerivedRun,
+        *,
+        on: Sequence[str],
+        newer: str,
+        ties: Sequence[str] = (),
+    ) -> None:
         """Take up rows: new ones, and those newer than what is there.
 
-        A run that begins with the first drain makes the table anew.
+        Of two that are equally new, the one with the smaller `ties` stays. A run that begins with
+        the first drain makes the table anew.
         """
         if run.from_drain > run.to_drain:
             return
@@ -98,7 +107,7 @@ class DerivedTable(Progress):
         same = " AND ".join(f"t.`{name}` = s.`{name}`" for name in on)
         merge = (
             f"MERGE INTO {target} t USING {INCOMING} s ON {same} "
-            f"WHEN MATCHED AND s.`{newer}` > t.`{newer}` THEN UPDATE SET * "
+            f"WHEN MATCHED AND {_outdoes(newer, ties)} THEN UPDATE SET * "
             "WHEN NOT MATCHED THEN INSERT *"
         )
         renew = f"INSERT OVERWRITE {target} SELECT * FROM {INCOMING}"
@@ -134,6 +143,15 @@ def counted_once(session: SparkSession, identity: str, run: DerivedRun) -> Itera
     finally:
         session.conf.unset(_TXN_APP)
         session.conf.unset(_TXN_VERSION)
+
+
+def _outdoes(newer: str, ties: Sequence[str]) -> str:
+    is_newer = f"s.`{newer}` > t.`{newer}`"
+    if not ties:
+        return is_newer
+    ours, theirs = (", ".join(f"{side}.`{name}`" for name in ties) for side in "st")
+    smaller = f"struct({ours}) < struct({theirs})"
+    return f"({is_newer} OR (s.`{newer}` = t.`{newer}` AND {smaller}))"
 
 
 def write_once(session: SparkSession, statement: str) -> None:

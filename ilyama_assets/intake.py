@@ -32,6 +32,7 @@ from ilyama_assets.tables import (
     ROW_CHANGES,
     STAGED_ROWS,
     STATE_DATAPOINT,
+    TELEMETRY_SAMPLES,
 )
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.rejections import RejectionFilter
@@ -39,16 +40,18 @@ from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_resources.spark import Spark
 
+POINT_SOURCES = [ROW_CHANGES.name, TELEMETRY_SAMPLES.name]
 INTAKE_SPECS: list[AssetSpec] = [
     table_spec(RAW_BATCHES, group="intake", deps=SOURCE_KEYS),
     table_spec(REJECTED_BATCHES, group="intake", deps=[RAW_BATCHES.name]),
     table_spec(BATCH_LEDGER, group="intake", deps=[RAW_BATCHES.name]),
     table_spec(KEY_CONFLICTS, group="intake", deps=[RAW_BATCHES.name]),
     table_spec(ROW_CHANGES, group="edge", deps=[RAW_BATCHES.name]),
+    table_spec(TELEMETRY_SAMPLES, group="edge", deps=[RAW_BATCHES.name]),
     table_spec(STAGED_ROWS, group="edge", deps=[RAW_BATCHES.name]),
-    table_spec(METRIC_DATAPOINT, group="datapoints", deps=[ROW_CHANGES.name]),
-    table_spec(STATE_DATAPOINT, group="datapoints", deps=[ROW_CHANGES.name]),
-    table_spec(QUARANTINED_DATAPOINTS, group="datapoints", deps=[ROW_CHANGES.name]),
+    table_spec(METRIC_DATAPOINT, group="datapoints", deps=POINT_SOURCES),
+    table_spec(STATE_DATAPOINT, group="datapoints", deps=POINT_SOURCES),
+    table_spec(QUARANTINED_DATAPOINTS, group="datapoints", deps=POINT_SOURCES),
 ]
 
 
@@ -150,6 +153,7 @@ def _metadata(run: RunReport, parts: Intake, table: str) -> dict[str, Any]:
         "rows rejected": run.rows["rejected"],
         "rows staged": run.rows["staged"],
         "rows written": run.written[table],
+        "telemetry values out of window": run.out_of_window,
         "bytes received": run.bytes_received,
         "bytes written": run.bytes_written[table],
         "Delta version": parts.warehouse.version(table),

@@ -72,27 +72,58 @@ REJECTED_BATCHES = TableContract(
     ),
 )
 
+_EPOCH = TableColumn("journal_epoch", TEXT, "journal of the device that numbered the commit")
+_PK_HASH = TableColumn("source_pk_hash", TEXT, "SHA-256 of the canonical primary key")
+_COMMIT = TableColumn("commit_seq", LONG, "number of the commit within its epoch")
+_OP = TableColumn("op", TEXT, "insert, update or delete")
+_PK = TableColumn("pk", TEXT, "primary key as sent", skipping=False)
+_ROW = TableColumn(
+    "row", TEXT, "whole row as sent; null for a delete", skipping=False, repeats=False
+)
+_LATE = TableColumn("late", FLAG, "a newer change of this primary key was accepted before it")
+_SYNTHETIC = TableColumn("synthetic", FLAG, "made by the platform, not sent by the device")
+_ROW_INDEX = TableColumn("row_index", LONG, "place of the row in its batch")
+
 ROW_CHANGES = TableContract(
     "row_changes",
     "Row changes of device tables: exactly one per device, table, epoch, primary key and commit.",
     (
         _DEVICE,
         _TABLE,
-        TableColumn("journal_epoch", TEXT, "journal of the device that numbered the commit"),
-        TableColumn("source_pk_hash", TEXT, "SHA-256 of the canonical primary key"),
-        TableColumn("commit_seq", LONG, "number of the commit within its epoch"),
-        TableColumn("op", TEXT, "insert, update or delete"),
-        TableColumn("pk", TEXT, "primary key as sent", skipping=False),
-        TableColumn(
-            "row", TEXT, "whole row as sent; null for a delete", skipping=False, repeats=False
-        ),
+        _EPOCH,
+        _PK_HASH,
+        _COMMIT,
+        _OP,
+        _PK,
+        _ROW,
         _SCHEMA,
-        TableColumn("late", FLAG, "a newer change of this primary key was accepted before it"),
-        TableColumn("synthetic", FLAG, "made by the platform, not sent by the device"),
+        _LATE,
+        _SYNTHETIC,
         _BATCH,
         _SEGMENT,
         _POSITION,
+        _ROW_INDEX,
+        _RECEIVED,
+        _DRAIN,
+        _DAY,
+    ),
+)
+
+TELEMETRY_SAMPLES = TableContract(
+    "telemetry_samples",
+    "Telemetry of device tables, row by row as it was sent, whatever the devices' clocks said.",
+    (
+        _DEVICE,
+        _TABLE,
+        TableColumn("batch_id", TEXT, "batch the row came in; a device uses an id once"),
+        TableColumn("batch_seq", LONG, "number of the batch, rising within its table"),
         TableColumn("row_index", LONG, "place of the row in its batch"),
+        TableColumn("row_id", TEXT, "the device's own id of the row", repeats=False),
+        TableColumn("ts", MOMENT, "moment the row speaks of, by the device's clock"),
+        TableColumn("fields", TEXT, "fields of the row as sent", skipping=False, repeats=False),
+        _SCHEMA,
+        _SEGMENT,
+        _POSITION,
         _RECEIVED,
         _DRAIN,
         _DAY,
@@ -144,9 +175,18 @@ BATCH_LEDGER = TableContract(
     ),
 )
 
+_STAGED_AS_SENT = (
+    TableColumn("row_id", TEXT, "id of a telemetry row, when sent", skipping=False),
+    TableColumn("ts", MOMENT, "moment of a telemetry row"),
+    TableColumn("fields", TEXT, "fields of a telemetry row as sent", skipping=False, repeats=False),
+    TableColumn("user_properties", TEXT, "MQTT user properties as JSON", skipping=False),
+    TableColumn("payload_sha256", TEXT, "hash of the payload", skipping=False),
+)
+
 STAGED_ROWS = TableContract(
     "staged_rows",
-    "Messages set aside undecided, with the reason; nothing accepted is ever dropped.",
+    "Rows that were decided and then set aside, with the reason, as long as their lineage is "
+    "paused; and whole messages that broke the engine. Nothing accepted is ever dropped.",
     (
         TableColumn("staging_reason", TEXT, "why it was set aside"),
         TableColumn("error", TEXT, "what went wrong", skipping=False),
@@ -160,6 +200,19 @@ STAGED_ROWS = TableContract(
         _RECEIVED,
         _DRAIN,
         _DAY,
+        TableColumn("kind", TEXT, "rows or telemetry; of a whole message, what it is"),
+        _EPOCH,
+        _PK_HASH,
+        _COMMIT,
+        _OP,
+        _PK,
+        _ROW,
+        _SCHEMA,
+        _LATE,
+        _SYNTHETIC,
+        _ROW_INDEX,
+        TableColumn("batch_seq", LONG, "number of a telemetry batch"),
+        *_STAGED_AS_SENT,
     ),
 )
 
@@ -257,6 +310,7 @@ INTAKE_TABLES = (
     BATCH_LEDGER,
     KEY_CONFLICTS,
     ROW_CHANGES,
+    TELEMETRY_SAMPLES,
     STAGED_ROWS,
     METRIC_DATAPOINT,
     STATE_DATAPOINT,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-from ilyama_protocol.canonical import canonical_hash
+from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.contents import Contents, MixedContents, Row
 from ilyama_protocol.fingerprint import SchemaColumn
 
@@ -70,7 +71,11 @@ class RowBatch:
 
 @dataclass(frozen=True, slots=True)
 class TelemetryBatch:
-    """A batch of telemetry rows, column by column; times are microseconds since 1970 in UTC."""
+    """A batch of telemetry rows, column by column; times are microseconds since 1970 in UTC.
+
+    `ts_us` are 64-bit integers, `fields_text` the JSON texts exactly as the device sent them.
+    `row_id` is None when no row has one. Ids are in lower case.
+    """
 
     batch_id: str
     batch_seq: int
@@ -79,16 +84,29 @@ class TelemetryBatch:
     cursor_start_us: int
     cursor_end_us: int
     schema_columns: tuple[SchemaColumn, ...] | None
-    ts_us: list[int]
-    row_id: list[str | None]
-    fields_text: list[str]
-    fields: list[dict[str, Scalar]]
-    document: dict[str, Any] = field(repr=False)
+    ts_us: array[int]
+    row_id: list[str | None] | None
+    fields_text: Sequence[str]
+    contents: Contents = field(repr=False)
 
-    def content_hash(self) -> str:
-        """Return the hash of everything but `batch_id`: what makes two batches the same."""
-        content = {name: value for name, value in self.document.items() if name != "batch_id"}
-        return canonical_hash(content)
+    def without_contents(self) -> TelemetryBatch:
+        """Return the batch as it is kept once its contents are told."""
+        return replace(self, contents=_NO_CONTENTS)
+
+    @property
+    def fields(self) -> list[Row | None]:
+        """The fields of every row."""
+        return self.contents.rows
+
+
+def telemetry_content(payload: bytes) -> str:
+    """Return the canonical JSON of a valid telemetry batch without its `batch_id`.
+
+    Two batches under one id are the same when they agree on it.
+    """
+    document = json.loads(payload)
+    del document["batch_id"]
+    return canonical_json(document)
 
 
 @dataclass(frozen=True, slots=True)

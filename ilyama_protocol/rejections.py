@@ -68,6 +68,7 @@ class Rejection:
         source_table: The table it counts under, when its name is a legal one.
         row_count: How many rows were refused with it.
         batch_id: Its batch id in lower case, when that was found valid before the refusal.
+        batch_seq: The number of a telemetry batch, when that was found valid before the refusal.
     """
 
     code: RejectionCode
@@ -76,6 +77,7 @@ class Rejection:
     source_table: str | None = None
     row_count: int = 0
     batch_id: str | None = None
+    batch_seq: int | None = None
 
     @property
     def action(self) -> ClientAction:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -47,7 +47,7 @@ class Warehouse:
         return self.root / table
 
     def ensure(self, contract: TableContract) -> None:
-        """Create a table, with its constraints, when it is missing."""
+        """Create a table, with its constraints, when it is missing, or add what it lacks."""
         location = self.location(contract.name)
         try:
             table = DeltaTable(location)
@@ -62,6 +62,10 @@ class Warehouse:
                 description=contract.description,
                 configuration=PROPERTIES,
             )
+        known = {field.name for field in table.schema().fields}
+        added = [field for field in contract.schema if field.name not in known]
+        if added:
+            table.alter.add_columns(Schema.from_arrow(pa.schema(added)).fields)
         declared = table.metadata().configuration
         changed = {name: v for name, v in PROPERTIES.items() if declared.get(name) != v}
         if changed:

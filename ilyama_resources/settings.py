@@ -145,8 +145,14 @@ class Settings(BaseSettings):
     run_keep_days: PositiveInt = 14
     payload_max_bytes: PositiveInt = 512 * _KIB
     batch_max_rows: PositiveInt = 4096
+    retention_metric_days: PositiveInt = 30
+    retention_state_days: PositiveInt = 365
     dagster_port: Port = 3000
     served_instances: PositiveInt = 1000
+    staged_backlog_rows: PositiveInt = 100_000
+    staged_backlog_bytes: PositiveInt = _GIB
+    staged_backlog_resume: Annotated[float, Field(gt=0, le=1)] = 0.8
+    materialization_failures: PositiveInt = 5
     stale_after_h: PositiveFloat = 24
     api_host: str = LOOPBACK
     api_port: Port = 8000

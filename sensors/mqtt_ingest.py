@@ -98,12 +98,14 @@ class Landed(NamedTuple):
 def _plan(context: SensorEvaluationContext, gateway: Gateway) -> RunPlan:
     with gateway.transaction() as tx:
         pending, unfinished = tx.segments.pending(), tx.drains.unfinished()
+        free = tx.backlog.free()
     return plan_run(
         pending,
         unfinished,
         intake_runs(context.instance),
         now=datetime.now(UTC),
         run_lasts=timedelta(seconds=load_settings().run_max_s),
+        free_lineages=free.lineages,
     )
 
 

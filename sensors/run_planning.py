@@ -39,19 +39,25 @@ def plan_run(
     *,
     now: datetime,
     run_lasts: timedelta,
+    free_lineages: int = 0,
 ) -> RunPlan:
-    """Drain the unfinished day first, then the oldest that waits; one run after the other."""
+    """Drain the unfinished day first, then the oldest that waits; one run after the other.
+
+    When nothing waits, staged rows that nothing holds are released on the day that it is.
+    """
     if unfinished is not None and unfinished.state is DrainState.HELD:
         return RunPlan(None, f"drain {unfinished.drain_id} is held: {unfinished.note}")
     if runs.at_work and not (pending and _ends_soon(runs, now=now, run_lasts=run_lasts)):
         return RunPlan(None, "an intake run is at work and takes up what lands")
-    if unfinished is None and not pending:
+    if unfinished is None and not pending and not free_lineages:
         return RunPlan(None, "no segment is waiting")
     if (until := paused_until(runs)) is not None and now < until:
         told = f"the last {runs.failed_in_a_row} intake runs failed"
         return RunPlan(None, f"{told}; the next is requested after {until:%H:%M:%S} UTC")
     if unfinished is not None and not runs.at_work:
         return RunPlan(unfinished.day, f"drain {unfinished.drain_id} is unfinished")
+    if not pending:
+        return RunPlan(now.date(), f"staged rows of {free_lineages} lineages are free")
     oldest = pending[0]
     told = f"{oldest.segments} segments of {oldest.day} are waiting"
     return RunPlan(oldest.day, f"{told}, and the run at work ends soon" if runs.at_work else told)

@@ -9,24 +9,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ilyama_assets.drains.encoding import Encoder
-from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS
-from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE
+from ilyama_assets.drains.staged_reading import decided
+from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS, STAGED_ROWS
+from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, TELEMETRY_SOURCE
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import (
     BatchNeed,
     History,
+    KnownBatch,
     KnownPayload,
+    Need,
     NewestChange,
+    PointKey,
     RowKey,
+    StoredPoint,
     StoredRow,
+    TelemetryNeed,
 )
+from ilyama_protocol.intake.lineage_rulings import DECIDED, HELD_BY, LineageRulings, StagingReason
 from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.topics import parse_topic
 from tests.oracle import Event
 from tests.tables import Row, plain_rows
+
+Lineage = tuple[str, str]
+_ARRIVAL = ("received_at", "row_index")
+_BATCH = (
+    "batch_id",
+    "source_table",
+    "batch_seq",
+    "payload_sha256",
+    "rows_received",
+    "drain_id",
+    "segment_id",
+    "position",
+)
 
 
 class MemoryPlatform:
@@ -37,6 +58,63 @@ class MemoryPlatform:
         self._states: dict[str, bytes] = {}
         self._current: dict[tuple[str, str, str], CurrentValue] = {}
         self._drains = 0
+        self.pauses: dict[str, dict[str, set[str]]] = {}
+        self._staged: list[pa.Table] = []
+        self.out_of_window = 0
+
+    def pause(self, lineage: Lineage, reason: str = "operator") -> None:
+        """Pause a lineage for a reason."""
+        self.pauses.setdefault(lineage[0], {}).setdefault(lineage[1], set()).add(reason)
+
+    def resume(self, lineage: Lineage, reason: str = "operator") -> None:
+        """Take a reason away."""
+        self.pauses.get(lineage[0], {}).get(lineage[1], set()).discard(reason)
+
+    def release(self, *, retried: frozenset[Lineage] = frozenset()) -> None:
+        """Release what was staged and is held by nothing any more, in one drain."""
+        self._drains += 1
+        staged, self._staged = self._staged, []
+        by_device: dict[str, list[pa.Table]] = {}
+        for rows in staged:
+            is_free = pa.array(
+                [self._is_free(row, retried) for row in rows.to_pylist()], pa.bool_()
+            )
+            self._staged.append(rows.filter(pc.invert(is_free)))
+            for device_id in pc.unique(rows["device_id"]).to_pylist():
+                of_device = pc.and_(is_free, pc.equal(rows["device_id"], device_id))
+                by_device.setdefault(device_id, []).append(rows.filter(of_device))
+        for device_id, parts in by_device.items():
+            found = pa.concat_tables(parts).sort_by([(name, "ascending") for name in _ARRIVAL])
+            if found.num_rows:
+                self._release(device_id, found)
+
+    def _is_free(self, row: Row, retried: frozenset[Lineage]) -> bool:
+        lineage, reason = (row["device_id"], row["source_table"]), row["staging_reason"]
+        if reason == StagingReason.MATERIALIZATION_FAILED and lineage not in retried:
+            return False
+        paused = self.pauses.get(lineage[0], {}).get(lineage[1], set())
+        return not paused & HELD_BY[StagingReason(reason)]
+
+    def _release(self, device_id: str, rows: pa.Table) -> None:
+        engine = self._engine(device_id, None, Origin.STAGED)
+        for found in decided(device_id, rows):
+            engine.release(found)
+        if engine.decisions.needs:
+            history = self._look_up(device_id, engine.decisions.needs)
+            engine = self._engine(device_id, history, Origin.STAGED)
+            for found in decided(device_id, rows):
+                engine.release(found)
+        self._store(device_id, engine)
+
+    def _backlog(self, device_id: str) -> set[str]:
+        """The tables of a device of which rows wait."""
+        return {
+            row["source_table"]
+            for rows in self._staged
+            for row in rows.to_pylist()
+            if row["device_id"] == device_id
+            and row["staging_reason"] != StagingReason.MATERIALIZATION_FAILED
+        }
 
     def drain(self, events: Sequence[Event]) -> None:
         """Take one drain of messages in arrival order."""
@@ -71,7 +149,7 @@ class MemoryPlatform:
                     "value_double": value.value if metric else None,
                     "value_text": None if metric else value.value,
                     "ts": value.ts,
-                    "source": SOURCE,
+                    "source": value.source,
                     "policy": "latest",
                 }
             )
@@ -87,13 +165,19 @@ class MemoryPlatform:
                 engine.decide(message)
         self._store(device_id, engine)
 
-    def _engine(self, device_id: str | None, history: History | None) -> IntakeEngine:
+    def _engine(
+        self, device_id: str | None, history: History | None, origin: Origin = Origin.LIVE
+    ) -> IntakeEngine:
         stored = self._states.get(device_id or "")
         state = DeviceState() if stored is None else decode_state(stored)
-        return IntakeEngine(Device(device_id), state, history=history)
+        backlog = self._backlog(device_id or "")
+        rulings = LineageRulings(self.pauses.get(device_id or ""), backlog=backlog)
+        return IntakeEngine(
+            Device(device_id), state, history=history, origin=origin, rulings=rulings
+        )
 
     def _store(self, device_id: str | None, engine: IntakeEngine) -> None:
-        encoder = Encoder(self._drains, Origin.LIVE)
+        encoder = Encoder(self._drains, engine.decisions.origin)
         encoded = encoder.encode(engine.decisions.release())
         if engine.decisions.conflicts:
             encoded[KEY_CONFLICTS.name] = encoder.conflicts(
@@ -101,15 +185,63 @@ class MemoryPlatform:
                 device_id=device_id,
                 since=engine.decisions.conflicts_since,
             )
+        if (staged := encoded.get(STAGED_ROWS.name)) is not None:
+            self._staged.append(staged.cast(STAGED_ROWS.schema))
+        for table_name, reason, _ in engine.decisions.pauses:
+            self.pause((device_id or "", table_name), reason)
         for name, table in encoded.items():
             self.tables[name] += plain_rows(pa.table(table))
         if device_id is not None:
             self._states[device_id] = encode_state(engine.state_after(self._drains))
             for key, of_key in engine.current.items():
                 for instance, value in of_key.items():
-                    self._current[device_id, key, instance] = value
+                    standing = self._current.setdefault((device_id, key, instance), value)
+                    if value.outdoes(standing):
+                        self._current[device_id, key, instance] = value
+        self.out_of_window += engine.decisions.out_of_window
 
-    def _look_up(self, device_id: str | None, needs: Sequence[BatchNeed]) -> History:
+    def _look_up(self, device_id: str | None, needs: Sequence[Need]) -> History:
+        rows = [need for need in needs if isinstance(need, BatchNeed)]
+        history = self._look_up_rows(device_id, rows) if rows else History()
+        telemetry = [need for need in needs if isinstance(need, TelemetryNeed)]
+        history.batches = [b for need in telemetry for b in self._batches(device_id, need)]
+        points = [p for need in telemetry for p in self._points(device_id, need)]
+        history.points = {point.key: point for point in points}
+        return history
+
+    def _batches(self, device_id: str | None, need: TelemetryNeed) -> list[KnownBatch]:
+        payloads = {
+            (row["segment_id"], row["position"]): row["payload"]
+            for row in self.tables["raw_batches"]
+        }
+        lines = [
+            line
+            for line in self.tables["batch_ledger"]
+            if line["device_id"] == device_id
+            and line["kind"] == "telemetry"
+            and line["outcome"] in ("accepted", "staged")
+            and line["drain_id"] > need.after_drain
+        ]
+        return [
+            KnownBatch(*(line[name] for name in _BATCH))._replace(
+                payload=payloads[line["segment_id"], line["position"]]
+            )
+            for line in lines
+            if line["batch_id"] == need.batch_id
+            or (line["source_table"], line["batch_seq"]) == (need.source_table, need.batch_seq)
+        ]
+
+    def _points(self, device_id: str | None, need: TelemetryNeed) -> list[StoredPoint]:
+        return [
+            StoredPoint(PointKey(table, row["key"], row["ts"]), row["value"])
+            for table in ("metric_datapoint", "state_datapoint", "quarantined_datapoints")
+            for row in self.tables[table]
+            if (row["owner_id"], row["source"]) == (device_id, TELEMETRY_SOURCE)
+            and row["ts"] in need.moments
+            and row["drain_id"] > need.points_after
+        ]
+
+    def _look_up_rows(self, device_id: str | None, needs: Sequence[BatchNeed]) -> History:
         wanted = {need.payload_sha256 for need in needs}
         after = min(need.after_drain for need in needs)
         payloads = [
@@ -123,13 +255,13 @@ class MemoryPlatform:
             if line["device_id"] == device_id
             and line["payload_sha256"] in wanted
             and line["kind"] == "rows"
-            and line["outcome"] in ("accepted", "duplicate")
+            and (line["outcome"] in ("accepted", "duplicate") or line["code"] in DECIDED)
             and line["rows_conflict"] == 0
             and line["drain_id"] > after
         ]
         changes = [
             row
-            for row in self.tables["row_changes"]
+            for row in (*self.tables["row_changes"], *self.tables["staged_rows"])
             if row["device_id"] == device_id and row["drain_id"] > after
         ]
         asked = {(need.source_table, pk_hash) for need in needs for pk_hash in need.pk_hashes}

@@ -44,9 +44,9 @@ class Platform:
         write_cloudevents(events, file)
         self.ilyama("import", str(file), **variables)
 
-    def drain(self, **variables: str) -> None:
+    def drain(self, *words: str, **variables: str) -> None:
         """Drain everything by `ilyama drain`."""
-        self.ilyama("drain", **variables)
+        self.ilyama("drain", *words, **variables)
 
     def ilyama(self, *words: str, **variables: str) -> str:
         """Run the command line and return what it prints; a failure fails the test."""
@@ -96,7 +96,6 @@ class Platform:
         """Compare every table with what the oracle says of a stream."""
         expected = expected_tables(events, **policies)
         assert_warehouse_equals_oracle(self.settings.warehouse, expected)
-        assert self.rows("staged_rows") == []
 
     def environment(self, **variables: str) -> dict[str, str]:
         """The variables of a process that works on this platform."""

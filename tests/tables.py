@@ -17,6 +17,8 @@ TABLES = (
     "raw_batches",
     "rejected_batches",
     "row_changes",
+    "staged_rows",
+    "telemetry_samples",
     "key_conflicts",
     "batch_ledger",
     "metric_datapoint",

@@ -7,19 +7,28 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from ilyama_assets.drains.encoding import ROW_COUNTS
-from ilyama_assets.drains.projection import decoded
+from ilyama_assets.drains.projection import decoded, one_per_identity
 from ilyama_assets.drains.rejecting import OUTCOMES_SCHEMA, REJECTIONS_SCHEMA
 from ilyama_assets.drains.rejecting import decoded as decoded_rows
 from ilyama_assets.drains.sealing import Seal
 from ilyama_assets.drains.totals import GROUP
+from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.current_values import Lineage
 from ilyama_resources.postgres.drains import Drain
 from ilyama_resources.postgres.ledger import LedgerTotal
+from ilyama_resources.postgres.staged_backlog import DEFAULT_CAPS, BacklogCaps
 
 
-def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: int) -> None:
+def close_drain(
+    tx: Transaction,
+    drain: Drain,
+    seal: Seal,
+    *,
+    served_instances: int,
+    caps: BacklogCaps = DEFAULT_CAPS,
+) -> None:
     """Mark a drain done, unless another process has, and write everything that it changes."""
     tx.drains.close(drain.drain_id)
     tx.devices.register(seal.newcomers, auto=True)
@@ -28,6 +37,8 @@ def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: 
     tx.device_states.advance(
         ((done.device_id, done.state) for done in seal.states), drain_id=drain.drain_id
     )
+    tx.sequence_resets.settle(seal.resets)
+    _settle_backlog(tx, drain, seal, caps)
     for totals in seal.ledger:
         tx.ledger.add(_ledger_totals(drain, totals))
     _write_rejections(tx, drain, seal)
@@ -45,10 +56,27 @@ def _write_rejections(tx: Transaction, drain: Drain, seal: Seal) -> None:
         tx.rejections.add(rejected)
 
 
+def _settle_backlog(tx: Transaction, drain: Drain, seal: Seal, caps: BacklogCaps) -> None:
+    """Note what was set aside and released, and pause or resume lineages by what is left."""
+    tx.backlog.add(seal.staged)
+    tx.backlog.release(seal.released, drain_id=drain.drain_id)
+    for paused in seal.pauses:
+        lineage = (paused.device_id, paused.source_table)
+        tx.pauses.add([lineage], paused.reason, note=paused.note)
+    changed = (*seal.staged, *seal.released)
+    touched = {(found.device_id, found.source_table) for found in changed if found.source_table}
+    if not touched:
+        return
+    sizes = tx.backlog.sizes(touched)
+    too_much = [size[:2] for size in sizes if size.exceeds(caps)]
+    tx.pauses.add(too_much, PauseReason.BACKPRESSURE, note="too much of it is staged")
+    tx.pauses.clear([s[:2] for s in sizes if s.is_below(caps)], PauseReason.BACKPRESSURE)
+
+
 def _advance_current_values(
     tx: Transaction, drain: Drain, seal: Seal, *, served_instances: int
 ) -> None:
-    values = decoded(seal.current)
+    values = one_per_identity(decoded(seal.current))
     lineages = values.select(["owner_id", "source_table"]).group_by(["owner_id", "source_table"])
     touched = {tuple(row.values()) for row in lineages.aggregate([]).to_pylist()}
     tx.current_values.stop_serving(seal.crowded)

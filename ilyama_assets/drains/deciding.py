@@ -88,6 +88,8 @@ class Decider:
         return max(self._tasks, -(-len(devices) // DEVICES_PER_TASK))
 
     def _products(self, orders: Sequence[WorkOrder]) -> list[Products]:
+        if not orders:
+            return []
         bodies = pa.table({"body": pa.array(map(encode, orders), pa.binary())})
         frame = self._session.createDataFrame(bodies).mapInArrow(decide_orders, PRODUCTS_DDL)
         return [decode_products(body.as_py()) for body in frame.toArrow()["products"]]

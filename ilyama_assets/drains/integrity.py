@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ilyama_assets.tables import (
     QUARANTINED_DATAPOINTS,
     ROW_CHANGES,
     STATE_DATAPOINT,
+    TELEMETRY_SAMPLES,
 )
 from ilyama_protocol.canonical import canonical_json
 
@@ -25,6 +26,7 @@ SAMPLE = 10
 _KINDS = {METRIC_DATAPOINT.name: "metric", STATE_DATAPOINT.name: "state"}
 _SORTS = ("rows_new", "rows_duplicate", "rows_rejected", "rows_staged")
 _LINEAGE_EPOCH = ("device_id", "source_table", "journal_epoch")
+_BATCH = ("device_id", "batch_id")
 
 
 def split_by_rules(tables: Mapping[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:
@@ -70,7 +72,9 @@ class TaskIntegrity:
         for part in tables.get(BATCH_LEDGER.name, ()):
             self._balance(part)
         for part in tables.get(ROW_CHANGES.name, ()):
-            self._unique(part)
+            self._unique(part, _LINEAGE_EPOCH, "commit_seq", "source_pk_hash")
+        for part in tables.get(TELEMETRY_SAMPLES.name, ()):
+            self._unique(part, _BATCH, "row_index")
         for name in _KINDS:
             for part in tables.get(name, ()):
                 self._rules(part)
@@ -87,11 +91,11 @@ class TaskIntegrity:
         for i in wrong[:SAMPLE].tolist():
             self.findings.unbalanced.append(_place(ledger, i))
 
-    def _unique(self, changes: pa.Table) -> None:
-        """Rows that only climb within their journal are unique at a glance; others are counted."""
-        names = [*_LINEAGE_EPOCH, "commit_seq", "source_pk_hash"]
-        keys = changes.select(names)
-        if _only_climbs(keys):
+    def _unique(self, rows: pa.Table, group: Sequence[str], number: str, *others: str) -> None:
+        """Rows that only climb within their group are unique at a glance; others are counted."""
+        names = [*group, number, *others]
+        keys = rows.select(names)
+        if _only_climbs(keys, group, number):
             return
         counted = keys.group_by(names).aggregate([([], "count_all")])
         for key in counted.filter(pc.greater(counted["count_all"], 1)).slice(0, SAMPLE).to_pylist():
@@ -105,17 +109,17 @@ class TaskIntegrity:
                 self.findings.rule_breaches[name] = known + breaches
 
 
-def _only_climbs(keys: pa.Table) -> bool:
+def _only_climbs(keys: pa.Table, group: Sequence[str], number: str) -> bool:
     same = np.ones(max(keys.num_rows - 1, 0), np.bool_)
-    for name in _LINEAGE_EPOCH:
+    for name in group:
         codes = keys[name].combine_chunks()
         if not pa.types.is_dictionary(codes.type):
             codes = codes.dictionary_encode()
         indices = codes.indices.to_numpy(zero_copy_only=False)
         same &= indices[1:] == indices[:-1]
     groups = len(same) - int(same.sum()) + 1
-    distinct = keys.select(_LINEAGE_EPOCH).group_by(list(_LINEAGE_EPOCH)).aggregate([]).num_rows
-    climbs = np.diff(_longs(keys, "commit_seq")) > 0
+    distinct = keys.select(group).group_by(list(group)).aggregate([]).num_rows
+    climbs = np.diff(_longs(keys, number)) > 0
     return groups == distinct and bool(np.all(climbs | ~same))
 
 

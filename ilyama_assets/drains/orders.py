@@ -10,9 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from ilyama_protocol.intake.history import BatchNeed, KnownPayload, NewestChange, StoredRow
+from ilyama_protocol.intake.history import (
+    KnownBatch,
+    KnownPayload,
+    Need,
+    NewestChange,
+    StoredPoint,
+    StoredRow,
+)
+from ilyama_protocol.intake.lineage_rulings import FAILURES_THAT_OPEN_THE_CIRCUIT, PauseReason
 from ilyama_protocol.intake.outcomes import Origin
+from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
+from ilyama_resources.postgres.staged_backlog import StagedSum
 
 
 class LookedUp(msgspec.Struct):
@@ -21,6 +31,8 @@ class LookedUp(msgspec.Struct):
     stored: list[StoredRow] = []
     newest: list[NewestChange] = []
     payloads: list[KnownPayload] = []
+    batches: list[KnownBatch] = []
+    points: list[StoredPoint] = []
 
 
 class DeviceOrder(msgspec.Struct):
@@ -34,6 +46,14 @@ class DeviceOrder(msgspec.Struct):
     history: LookedUp | None = None
     stage_with: str | None = None
     """When set, nothing is decided: every message is staged with this error."""
+    pauses: dict[str, list[str]] = {}
+    """Why tables of the device are paused."""
+    resets: list[str] = []
+    """Tables whose telemetry batches are numbered anew from this drain on."""
+    backlog: list[str] = []
+    """Tables of the device of which decided rows wait to be released."""
+    released: list[StagedSum] = []
+    """What was staged of the device and is to be released in this drain."""
 
 
 class WorkOrder(msgspec.Struct):
@@ -49,8 +69,13 @@ class WorkOrder(msgspec.Struct):
     batch_max_rows: int
     served_instances: int
     devices: list[DeviceOrder]
+    metric_days: int = DEFAULT_LIMITS.metric_days
+    state_days: int = DEFAULT_LIMITS.state_days
     origin: Origin = Origin.LIVE
     poison: str | None = None
+    staged_files: list[str] = []
+    """Where the rows that are to be released lie."""
+    materialization_failures: int = FAILURES_THAT_OPEN_THE_CIRCUIT
 
 
 class DeviceDone(msgspec.Struct):
@@ -64,7 +89,16 @@ class DeviceNeeds(msgspec.Struct):
     """A device that cannot be decided before something is looked up."""
 
     device_id: str | None
-    needs: list[BatchNeed]
+    needs: list[Need]
+
+
+class LineagePaused(msgspec.Struct, frozen=True):
+    """A lineage that the drain pauses, with a word for the operator."""
+
+    device_id: str
+    source_table: str
+    reason: PauseReason
+    note: str | None = None
 
 
 class Findings(msgspec.Struct):
@@ -75,6 +109,7 @@ class Findings(msgspec.Struct):
     repeated_keys: list[str] = []
     rule_breaches: dict[str, int] = {}
     quarantined: dict[str, int] = {}
+    out_of_window: int = 0
 
 
 class TaskFailed(msgspec.Struct):
@@ -100,6 +135,8 @@ class Products(msgspec.Struct):
     ledger: bytes = b""
     keys: dict[str, str] = {}
     findings: Findings = msgspec.field(default_factory=Findings)
+    staged: list[StagedSum] = []
+    pauses: list[LineagePaused] = []
     failure: TaskFailed | None = None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +11,8 @@ from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
 from ilyama_protocol.topics import DEVICES_ROOT, Address, parse_topic
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice, Root
+from ilyama_resources.postgres.sequence_resets import SequenceReset
+from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.segment_files import read_topics
 
 LONGEST_ROOT_BYTES = 2000
@@ -22,6 +24,10 @@ class Plan(NamedTuple):
 
     devices: list[DeviceOrder]
     newcomers: list[RegisteredDevice]
+    released: Sequence[StagedSum] = ()
+    """What was staged and is to be released."""
+    resets: Sequence[SequenceReset] = ()
+    """What was asked for of the numbers of telemetry batches."""
 
 
 def plan_drain(gateway: Gateway, segments: Iterable[Path], *, auto_register: bool) -> Plan:
@@ -35,10 +41,36 @@ def plan_drain(gateway: Gateway, segments: Iterable[Path], *, auto_register: boo
         known = _registered(tx, addresses)
         newcomers = _newcomers(addresses, known) if auto_register else {}
         devices = _orders(addresses, sizes, known | newcomers)
-        states = tx.device_states.of(d.device_id for d in devices if d.device_id is not None)
+        resets = _pin(tx, devices)
+    return Plan(devices, list(newcomers.values()), resets=resets)
+
+
+def plan_release(gateway: Gateway, *, at_most_bytes: int) -> Plan:
+    """Choose staged rows that nothing holds, the oldest first, and find what is known of them."""
+    orders: dict[str, DeviceOrder] = {}
+    with gateway.transaction() as tx:
+        released = tx.backlog.releasable(at_most_bytes=at_most_bytes)
+        for found in released:
+            order = orders.setdefault(
+                found.device_id, DeviceOrder(found.device_id, [], UNKNOWN_FIRMWARE)
+            )
+            order.released.append(found)
+            order.payload_bytes += found.bytes
+        resets = _pin(tx, orders.values())
+    return Plan(list(orders.values()), [], released, resets)
+
+
+def _pin(tx: Transaction, devices: Collection[DeviceOrder]) -> list[SequenceReset]:
+    """Give each device its state and the rulings on it, as they are now."""
+    known = [device.device_id for device in devices if device.device_id is not None]
+    states, pauses = tx.device_states.of(known), tx.pauses.of_devices(known)
+    backlog, resets = tx.backlog.tables_of(known), tx.sequence_resets.of_devices(known)
     for device in devices:
         device.state = states.get(device.device_id or "")
-    return Plan(devices, list(newcomers.values()))
+        device.pauses = pauses.get(device.device_id or "", {})
+        device.backlog = backlog.get(device.device_id or "", [])
+        device.resets = [r.source_table for r in resets if r.device_id == device.device_id]
+    return resets
 
 
 def _root(address: Address) -> Root | None:

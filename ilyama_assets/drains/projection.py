@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ilyama_assets.drains.datapoint_ids import datapoint_ids
-from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, SOURCE, DatapointKind
+from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, DatapointKind
 from ilyama_protocol.intake.identities import identities
 from ilyama_protocol.intake.outcomes import CurrentValues
 
@@ -71,6 +71,7 @@ def projected(devices: Sequence[tuple[str, CurrentValues]]) -> pa.Table:
         "value_text": _shown(pa.array(contents, pa.string(), mask=metric)),
         "ts": pa.array(ts).cast(PROJECTION_SCHEMA.field("ts").type),
         "datapoint_id": datapoint_ids(ts, series),
+        "source": [*map(_SOURCE, values)],
         "source_table": [*map(_SOURCE_TABLE, values)],
     }
     for name, word in _CONSTANTS.items():
@@ -85,12 +86,12 @@ def projected(devices: Sequence[tuple[str, CurrentValues]]) -> pa.Table:
 
 
 _KIND, _CONTENT, _TS = attrgetter("kind"), attrgetter("value"), attrgetter("ts")
-_SERIES, _SOURCE_TABLE = attrgetter("series"), attrgetter("source_table")
+_SERIES, _SOURCE = attrgetter("series"), attrgetter("source")
+_SOURCE_TABLE = attrgetter("source_table")
 _NAMES = {kind: kind.value for kind in DatapointKind}
 _CONSTANTS = {
     "owner_kind": OWNER_KIND,
     "provenance": PROVENANCE,
-    "source": SOURCE,
     "policy": POLICY,
 }
 
@@ -117,6 +118,17 @@ def decoded(streams: Iterable[bytes]) -> pa.Table:
         if stream
     ]
     return pa.concat_tables(tables) if tables else PROJECTION_SCHEMA.empty_table()
+
+
+def one_per_identity(values: pa.Table) -> pa.Table:
+    """The values that are current among several of one identity, as a replay may give them."""
+    if pc.count_distinct(values["identity"]).as_py() == values.num_rows:
+        return values
+    order = [("ts", "descending"), ("source", "ascending"), ("kind", "ascending")]
+    ranked = values.sort_by(order)
+    numbered = ranked.append_column("place", pa.array(range(ranked.num_rows)))
+    first = numbered.group_by("identity").aggregate([("place", "min")])
+    return ranked.take(first["place_min"])
 
 
 def _of_today(values: pa.Table) -> pa.Table:

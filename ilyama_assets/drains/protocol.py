@@ -22,7 +22,7 @@ from ilyama_assets.drains.closing import close_drain
 from ilyama_assets.drains.deciding import Decider
 from ilyama_assets.drains.errors import DrainHeld, DrainInterrupted, WarehouseAhead
 from ilyama_assets.drains.orders import WorkOrder
-from ilyama_assets.drains.planning import plan_drain
+from ilyama_assets.drains.planning import Plan, plan_drain, plan_release
 from ilyama_assets.drains.recalling import recall_rejections
 from ilyama_assets.drains.replay import replay_day
 from ilyama_assets.drains.sealing import (
@@ -33,8 +33,10 @@ from ilyama_assets.drains.sealing import (
     integrity_of,
     make_seal,
 )
+from ilyama_assets.drains.staged_reading import files_of
 from ilyama_assets.tables import INTAKE_TABLES
 from ilyama_protocol.intake.outcomes import Origin
+from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
 from ilyama_resources.data_files import by_table
 from ilyama_resources.delta import Warehouse
@@ -42,6 +44,7 @@ from ilyama_resources.faults import crash_point, poison
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, LockTaken
 from ilyama_resources.postgres.drains import Drain, DrainState
+from ilyama_resources.postgres.staged_backlog import BacklogCaps
 from ilyama_resources.settings import Settings
 from ilyama_resources.spark import gist, is_connection_lost
 
@@ -100,9 +103,10 @@ class Intake:
             yield
 
     def waits(self, day: date) -> bool:
-        """Whether something of a day waits to be drained, or an unfinished drain to be finished."""
+        """Whether something of a day waits, or staged rows do, or an unfinished drain."""
         with self.gateway.transaction() as tx:
-            return tx.drains.unfinished() is not None or bool(tx.segments.pending(day))
+            waiting = tx.segments.pending(day) or tx.backlog.free().lineages
+            return tx.drains.unfinished() is not None or bool(waiting)
 
     def waits_elsewhere(self, day: date) -> bool:
         """Whether something of another day waits to be drained."""
@@ -126,14 +130,30 @@ class Intake:
 
     def replay(self, day: date) -> DrainReport:
         """Derive a day's datapoints again and add what is missing."""
+        return self.finish(self._open_without_segments(day, Origin.DAY))
+
+    def releases(self) -> bool:
+        """Whether staged rows could be released, and no drain is unfinished."""
+        with self.gateway.transaction() as tx:
+            return tx.drains.unfinished() is None and bool(tx.backlog.free().lineages)
+
+    def release(self, day: date) -> DrainReport | None:
+        """Materialize staged rows that nothing holds any more, up to the size of a drain."""
+        if not self.releases():
+            return None
+        return self.finish(self._open_without_segments(day, Origin.STAGED))
+
+    def _open_without_segments(self, day: date, origin: Origin) -> Drain:
+        crash_point("open.before")
         with self.gateway.transaction() as tx:
             drain_id = tx.drains.last_id() + 1
-            tx.drains.open(drain_id, day, origin=Origin.DAY)
+            tx.drains.open(drain_id, day, origin=origin)
             drain = tx.drains.find(drain_id)
             tx.commit()
+        crash_point("open.after")
         if drain is None:
             raise LookupError(f"there is no drain {drain_id}")
-        return self.finish(drain)
+        return drain
 
     def _open(self, day: date | None) -> Drain | None:
         crash_point("open.before")
@@ -167,13 +187,25 @@ class Intake:
     def _replayed(self, drain: Drain) -> Seal:
         """A replay that fails is given up: it has changed nothing and must not stop intake."""
         try:
-            return replay_day(self.session(), self.gateway, self.warehouse, drain)
+            return replay_day(
+                self.session(), self.gateway, self.warehouse, drain, limits=self._limits
+            )
         except PySparkException as error:
             note = f"the replay of {drain.day} failed and was given up: {gist(error)}"
             with self.gateway.transaction() as tx:
                 tx.drains.abandon(drain.drain_id, note)
                 tx.commit()
             raise DrainInterrupted(note) from error
+
+    @property
+    def _limits(self) -> Limits:
+        settings = self.settings
+        return Limits(
+            settings.payload_max_bytes,
+            settings.batch_max_rows,
+            settings.retention_metric_days,
+            settings.retention_state_days,
+        )
 
     def _decided(self, drain: Drain) -> Seal:
         with self.gateway.transaction() as tx:
@@ -198,7 +230,7 @@ class Intake:
         crash_point("seal.after")
 
     def _decide(self, drain: Drain, paths: list[Path], *, attempt: int) -> Seal:
-        plan = plan_drain(self.gateway, paths, auto_register=self.settings.auto_register)
+        plan = self._plan(paths)
         template = WorkOrder(
             number=0,
             drain_id=drain.drain_id,
@@ -210,13 +242,23 @@ class Intake:
             batch_max_rows=self.settings.batch_max_rows,
             served_instances=self.settings.served_instances,
             devices=[],
+            metric_days=self.settings.retention_metric_days,
+            state_days=self.settings.retention_state_days,
             origin=Origin(drain.origin),
             poison=poison(),
+            staged_files=files_of(self.warehouse, plan.released),
+            materialization_failures=self.settings.materialization_failures,
         )
         tasks = self.settings.cores
         decider = Decider(self.session(), self.warehouse, template, tasks=tasks)
         decide = decider.decide if attempt <= PATIENT_ATTEMPTS else decider.decide_apart
         return make_seal(decide(plan.devices), plan)
+
+    def _plan(self, paths: list[Path]) -> Plan:
+        """Who sent the messages of a drain; one without any releases staged rows."""
+        if not paths:
+            return plan_release(self.gateway, at_most_bytes=self.settings.drain_max_bytes)
+        return plan_drain(self.gateway, paths, auto_register=self.settings.auto_register)
 
     @contextmanager
     def _forgiving(self, drain: Drain) -> Iterator[None]:
@@ -248,6 +290,14 @@ class Intake:
             tx.commit()
         raise DrainHeld(_held_sentence(drain.drain_id, note))
 
+    def _caps(self) -> BacklogCaps:
+        settings = self.settings
+        return BacklogCaps(
+            settings.staged_backlog_rows,
+            settings.staged_backlog_bytes,
+            settings.staged_backlog_resume,
+        )
+
     def _sealed(self, drain: Drain) -> Seal:
         with self.gateway.transaction() as tx:
             return decode_seal(tx.drains.sealed_body(drain.drain_id))
@@ -261,7 +311,8 @@ class Intake:
             crash_point("commit.after")
         crash_point("close.before")
         with self.gateway.transaction() as tx:
-            close_drain(tx, drain, seal, served_instances=self.settings.served_instances)
+            served = self.settings.served_instances
+            close_drain(tx, drain, seal, served_instances=served, caps=self._caps())
             closed = tx.drains.find(drain.drain_id)
             tx.commit()
         crash_point("close.after")
@@ -270,8 +321,8 @@ class Intake:
 
 
 def _received(drain: Drain, seal: Seal) -> int:
-    """How many messages must be accounted for; a replay balances in itself."""
-    return seal.findings.messages if drain.origin == Origin.DAY else drain.messages
+    """How many messages must be accounted for; a drain without segments balances in itself."""
+    return drain.messages if drain.segments else seal.findings.messages
 
 
 def _refuse_held(drain: Drain) -> None:

@@ -1,4 +1,4 @@
-"""Replay of a day: derive its datapoints again from stored row changes, and add what is missing.
+"""Replay of a day: derive its datapoints again from what is stored, and add what is missing.
 
 What was decided stays decided: dedup, order, lateness and received_at are read, not judged again.
 A schema holds from the moment it was bound, as it did when the rows first came.
@@ -6,16 +6,13 @@ A schema holds from the moment it was bound, as it did when the rows first came.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
-from itertools import groupby
-from operator import itemgetter
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 from uuid import uuid4
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -25,236 +22,236 @@ from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.drains.integrity import TaskIntegrity
 from ilyama_assets.drains.orders import Products, decode_products, encode
 from ilyama_assets.drains.planning import Plan
+from ilyama_assets.drains.point_encoding import POINT_TABLES
 from ilyama_assets.drains.projection import encoded, projected
+from ilyama_assets.drains.row_replay import rebuilt_rows
 from ilyama_assets.drains.sealing import Seal, make_seal
 from ilyama_assets.drains.task import PRODUCTS_DDL, PRODUCTS_SCHEMA, write_tables
+from ilyama_assets.drains.telemetry_replay import rebuilt_samples
 from ilyama_assets.drains.totals import encoded_totals
-from ilyama_assets.tables import (
-    BATCH_LEDGER,
-    METRIC_DATAPOINT,
-    QUARANTINED_DATAPOINTS,
-    RAW_BATCHES,
-    ROW_CHANGES,
-    STATE_DATAPOINT,
-)
-from ilyama_protocol.contents import MixedContents
-from ilyama_protocol.intake.datapoints import affinities_of, datapoints_of
-from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
-from ilyama_protocol.intake.known_keys import KnownKeys
+from ilyama_assets.tables import BATCH_LEDGER, RAW_BATCHES, ROW_CHANGES, TELEMETRY_SAMPLES
+from ilyama_protocol.intake.datapoints import SOURCE, TELEMETRY_SOURCE
 from ilyama_protocol.intake.newest_points import NewestPoints
+from ilyama_protocol.intake.newest_samples import NewestSamples
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
-    Arrival,
+    AcceptedSamples,
+    CurrentValues,
     LedgerLine,
-    Message,
     Origin,
     Outcome,
 )
 from ilyama_protocol.intake.state import DeviceState, decode_state
-from ilyama_protocol.messages import RowBatch
-from ilyama_protocol.topics import MessageKind, parse_topic
+from ilyama_protocol.limits import Limits
+from ilyama_protocol.messages import TelemetryBatch
+from ilyama_protocol.topics import MessageKind
+from ilyama_resources.data_files import TableContract
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.drains import Drain
 
-_POINT_TABLES = (METRIC_DATAPOINT, STATE_DATAPOINT, QUARANTINED_DATAPOINTS)
+_PLACE = pa.schema([("batch_id", pa.string()), ("ts", pa.int64())])
+_Place = tuple[str, int]
+"""A batch and a moment in it."""
 
 
-def replay_day(session: SparkSession, gateway: Gateway, warehouse: Warehouse, drain: Drain) -> Seal:
+class _Rebuilt(NamedTuple):
+    """What one device had sent, in order of arrival."""
+
+    accepted: list[AcceptedRows]
+    samples: list[AcceptedSamples]
+
+
+_Rebuild = Callable[[str, DeviceState, pa.Table], _Rebuilt]
+
+
+class _Sort(NamedTuple):
+    """A table that datapoints are derived from, their source, and how it is rebuilt."""
+
+    contract: TableContract
+    source: str
+    days: Callable[[DataFrame, date], tuple[date, date]]
+    rebuild: _Rebuild
+
+
+def replay_day(
+    session: SparkSession, gateway: Gateway, warehouse: Warehouse, drain: Drain, *, limits: Limits
+) -> Seal:
     """What a day still lacks, written and not yet visible."""
-    changes = _changes(session, warehouse, drain.day)
-    devices = [row.device_id for row in changes.select("device_id").distinct().collect()]
-    with gateway.transaction() as tx:
-        states = tx.device_states.of(devices)
-    present = _present_ids(session, warehouse, drain.day)
-    derive = _deriver(drain.drain_id, str(warehouse.root), states)
-    products = (
-        changes.groupBy("device_id")
-        .cogroup(present.groupBy("owner_id"))
-        .applyInArrow(derive, PRODUCTS_DDL)
-        .toArrow()["products"]
+
+    def samples(device_id: str, state: DeviceState, rows: pa.Table) -> _Rebuilt:
+        return _Rebuilt([], list(rebuilt_samples(device_id, state, rows, limits)))
+
+    replay = _DayReplay(session, gateway, warehouse, drain)
+    sorts = (
+        _Sort(ROW_CHANGES, SOURCE, _this_day_and_next, _rows),
+        _Sort(TELEMETRY_SAMPLES, TELEMETRY_SOURCE, _days_of_samples, samples),
     )
-    return make_seal([decode_products(body.as_py()) for body in products], Plan([], []))
+    products = [products for sort in sorts for products in replay.products(sort)]
+    return make_seal(products, Plan([], []))
 
 
-def _changes(session: SparkSession, warehouse: Warehouse, day: date) -> DataFrame:
-    """The day's row changes, with what their messages said beside the payload."""
-    changes = _of_day(session, warehouse, ROW_CHANGES.name, day)
-    messages = _of_day(session, warehouse, RAW_BATCHES.name, day).select(
-        "segment_id", "position", "topic", "user_properties", "payload_sha256"
-    )
-    return changes.join(messages, ["segment_id", "position"], "left")
+class _DayReplay:
+    def __init__(
+        self, session: SparkSession, gateway: Gateway, warehouse: Warehouse, drain: Drain
+    ) -> None:
+        self._session = session
+        self._gateway = gateway
+        self._warehouse = warehouse
+        self._drain = drain
+
+    def products(self, sort: _Sort) -> list[Products]:
+        """What a day lacks of the datapoints that one table gives."""
+        rows = self._rows(sort.contract)
+        devices = [row.device_id for row in rows.select("device_id").distinct().collect()]
+        if not devices:
+            return []
+        with self._gateway.transaction() as tx:
+            states = tx.device_states.of(devices)
+        derive = _deriver(self._drain.drain_id, str(self._warehouse.root), states, sort.rebuild)
+        derived = (
+            rows.groupBy("device_id")
+            .cogroup(self._present(sort, rows).groupBy("owner_id"))
+            .applyInArrow(derive, PRODUCTS_DDL)
+        )
+        return [decode_products(body.as_py()) for body in derived.toArrow()["products"]]
+
+    def _rows(self, contract: TableContract) -> DataFrame:
+        """The day's rows, with what their messages said beside the payload."""
+        day = F.col("day") == F.lit(self._drain.day)
+        messages = self._read(RAW_BATCHES).where(day)
+        messages = messages.select(
+            "segment_id", "position", "topic", "user_properties", "payload_sha256"
+        )
+        return self._read(contract).where(day).join(messages, ["segment_id", "position"], "left")
+
+    def _present(self, sort: _Sort, rows: DataFrame) -> DataFrame:
+        """The datapoints that are there; an id is used once in each table."""
+        days = F.col("day").between(*sort.days(rows, self._drain.day))
+        frames = [
+            self._read(contract)
+            .where(days & (F.col("source") == sort.source))
+            .select("owner_id", "datapoint_id", F.lit(contract.name).alias("table"))
+            for contract in POINT_TABLES
+        ]
+        return reduce(DataFrame.union, frames)
+
+    def _read(self, contract: TableContract) -> DataFrame:
+        location = str(self._warehouse.location(contract.name))
+        return self._session.read.format("delta").load(location)
 
 
-def _present_ids(session: SparkSession, warehouse: Warehouse, day: date) -> DataFrame:
-    """The ids of the datapoints that are there; the last rows of a day may lie in the next."""
-    days = (day, day + timedelta(days=1))
-    frames = [
-        session.read.format("delta")
-        .load(str(warehouse.location(contract.name)))
-        .where(F.col("day").isin(*days))
-        .select("owner_id", "datapoint_id")
-        for contract in _POINT_TABLES
-    ]
-    return frames[0].union(frames[1]).union(frames[2])
+def _rows(device_id: str, state: DeviceState, changes: pa.Table) -> _Rebuilt:
+    return _Rebuilt(list(rebuilt_rows(device_id, state, changes)), [])
 
 
-def _of_day(session: SparkSession, warehouse: Warehouse, table: str, day: date) -> DataFrame:
-    location = str(warehouse.location(table))
-    return session.read.format("delta").load(location).where(F.col("day") == F.lit(day))
+def _this_day_and_next(_: DataFrame, day: date) -> tuple[date, date]:
+    """The last rows of a day may have datapoints in the next."""
+    return day, day + timedelta(days=1)
+
+
+def _days_of_samples(samples: DataFrame, day: date) -> tuple[date, date]:
+    """The days that samples speak of, as far as clocks may be trusted."""
+    first, last = samples.agg(F.min(F.to_date("ts")), F.max(F.to_date("ts"))).collect()[0]
+    return first, min(last, day + timedelta(days=2))
 
 
 def _deriver(
-    drain_id: int, warehouse: str, states: dict[str, str]
+    drain_id: int, warehouse: str, states: dict[str, str], rebuild: _Rebuild
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    def derive(changes: pa.Table, present: pa.Table) -> pa.Table:
-        if not changes.num_rows:
+    def derive(rows: pa.Table, present: pa.Table) -> pa.Table:
+        if not rows.num_rows:
             return PRODUCTS_SCHEMA.empty_table()
-        device_id = changes["device_id"][0].as_py()
-        state = decode_state(states[device_id].encode())
-        products = _missing(drain_id, Path(warehouse), state, changes, present)
+        device_id = rows["device_id"][0].as_py()
+        rebuilt = rebuild(device_id, decode_state(states[device_id].encode()), rows)
+        products = _missing(drain_id, Path(warehouse), device_id, rebuilt, present)
         return pa.table([pa.array([encode(products)], pa.binary())], schema=PRODUCTS_SCHEMA)
 
     return derive
 
 
 def _missing(
-    drain_id: int, warehouse: Path, state: DeviceState, changes: pa.Table, present: pa.Table
+    drain_id: int, warehouse: Path, device_id: str, rebuilt: _Rebuilt, present: pa.Table
 ) -> Products:
     """The datapoints of one device that are not there, and a ledger line per message."""
-    device_id = changes["device_id"][0].as_py()
-    accepted = list(_accepted(device_id, state, changes))
     encoder = Encoder(drain_id, Origin.DAY)
     absent = {
-        name: points.filter(pc.invert(pc.is_in(points["datapoint_id"], present["datapoint_id"])))
-        for name, points in encoder.datapoints(accepted).items()
+        name: _without(points, present.filter(pc.equal(present["table"], name)))
+        for name, points in encoder.datapoints(rebuilt.accepted, rebuilt.samples).items()
     }
-    lacking = {
-        (row["segment_id"], row["ts"])
-        for points in absent.values()
-        for row in points.select(["segment_id", "ts"]).cast(_PLACE).to_pylist()
-    }
-    ledger = encoder.ledger([_line(rows, lacking) for rows in accepted])
+    ledger = encoder.ledger(_lines(rebuilt, _places(absent.values())))
     tables = {name: [table] for name, table in absent.items() if table.num_rows}
+    lacking = bool(tables)
+    tables[BATCH_LEDGER.name] = [ledger]
     integrity = TaskIntegrity()
-    integrity.inspect(tables | {BATCH_LEDGER.name: [ledger]})
-    files = write_tables(
-        warehouse,
-        tables | {BATCH_LEDGER.name: [ledger]},
-        stem=f"replay-{drain_id:08}-{uuid4().hex}",
-    )
+    integrity.inspect(tables)
+    stem = f"replay-{drain_id:08}-{uuid4().hex}"
     return Products(
-        files=list(files),
-        current=_current(device_id, accepted, absent),
+        files=list(write_tables(warehouse, tables, stem=stem)),
+        current=_current(device_id, rebuilt) if lacking else [],
         ledger=encoded_totals([ledger]),
         findings=integrity.findings,
     )
 
 
-_PLACE = pa.schema([("segment_id", pa.string()), ("ts", pa.int64())])
+def _without(points: pa.Table, present: pa.Table) -> pa.Table:
+    return points.filter(pc.invert(pc.is_in(points["datapoint_id"], present["datapoint_id"])))
 
 
-def _accepted(device_id: str, state: DeviceState, changes: pa.Table) -> Iterator[AcceptedRows]:
-    rows = sorted(
-        changes.set_column(
-            changes.column_names.index("received_at"),
-            "received_at",
-            changes["received_at"].cast(pa.int64()),
-        ).to_pylist(),
-        key=itemgetter("received_at", "segment_id", "position", "row_index"),
-    )
-    keys = KnownKeys(device_id)
-    for _, message in groupby(rows, key=itemgetter("segment_id", "position")):
-        yield _rebuilt(device_id, state, list(message), keys)
+def _places(tables: Iterable[pa.Table]) -> set[_Place]:
+    """The batches and moments that datapoints belong to."""
+    return {
+        (row["batch_id"], row["ts"])
+        for points in tables
+        for row in points.select(_PLACE.names).cast(_PLACE).to_pylist()
+    }
 
 
-def _rebuilt(
-    device_id: str, state: DeviceState, rows: Sequence[dict[str, Any]], keys: KnownKeys
-) -> AcceptedRows:
-    """The accepted rows of one message, as they were when they first came."""
-    first = rows[0]
-    size = max(row["row_index"] for row in rows) + 1
-    batch = _batch(first, rows, size)
-    indexes = [row["row_index"] for row in rows]
-    schema = state.lineage(batch.source_table).schemas.get(batch.schema_hash)
-    affinities = None
-    if schema is not None and schema.holds_from <= first["received_at"]:
-        affinities = affinities_of(schema)
-    return AcceptedRows(
-        _arrival(device_id, first),
-        batch,
-        indexes,
-        {row["row_index"] for row in rows if row["late"]},
-        keys,
-        keys.numbers(batch.pk_text),
-        datapoints_of(batch, indexes, affinities),
-    )
+def _lines(rebuilt: _Rebuilt, lacking: set[_Place]) -> list[LedgerLine]:
+    """A row counts as new when any of its datapoints was missing."""
+    changes = [
+        _line(rows, MessageKind.ROWS, [rows.arrival.received_at + i for i in rows.rows], lacking)
+        for rows in rebuilt.accepted
+    ]
+    samples = [
+        _line(rows, MessageKind.TELEMETRY, rows.moments.tolist(), lacking)
+        for rows in rebuilt.samples
+    ]
+    return [*changes, *samples]
 
 
-def _batch(first: dict[str, Any], rows: Sequence[dict[str, Any]], size: int) -> RowBatch:
-    by_index = {row["row_index"]: row for row in rows}
-    decode = msgspec.json.decode
-    at = [by_index.get(i) for i in range(size)]
-    return RowBatch(
-        batch_id=first["batch_id"],
-        journal_epoch=first["journal_epoch"],
-        source_table=first["source_table"],
-        schema_hash=first["schema_hash"],
-        first_commit_seq=min(row["commit_seq"] for row in rows),
-        last_commit_seq=max(row["commit_seq"] for row in rows),
-        schema_columns=None,
-        commit_seq=array("q", [row["commit_seq"] if row else 0 for row in at]),
-        op=[row["op"] if row else "" for row in at],
-        pk_text=[row["pk"] if row else "{}" for row in at],
-        row_text=[row["row"] if row else None for row in at],
-        contents=MixedContents(
-            [decode(row["row"]) if row and row["row"] is not None else None for row in at]
-        ),
-    )
-
-
-def _arrival(device_id: str, first: dict[str, Any]) -> Arrival:
-    properties = first["user_properties"]
-    message = Message(
-        first["segment_id"],
-        first["position"],
-        first["topic"] or "",
-        b"",
-        first["received_at"],
-        user_properties=msgspec.json.decode(properties) if properties else {},
-    )
-    return Arrival(
-        message,
-        parse_topic(message.topic),
-        device_id,
-        first["received_at"],
-        first["payload_sha256"] or "",
-        UNKNOWN_FIRMWARE,
-    )
-
-
-def _line(rows: AcceptedRows, lacking: set[tuple[str, int]]) -> LedgerLine:
-    segment, received_at = rows.arrival.message.segment_id, rows.arrival.received_at
-    new = sum((segment, received_at + i) in lacking for i in rows.rows)
+def _line(
+    rows: AcceptedRows | AcceptedSamples,
+    kind: MessageKind,
+    moments: Sequence[int],
+    lacking: set[_Place],
+) -> LedgerLine:
+    batch = rows.batch
+    new = sum((batch.batch_id, ts) in lacking for ts in moments)
     return LedgerLine(
         rows.arrival,
-        MessageKind.ROWS,
+        kind,
         Outcome.ACCEPTED if new else Outcome.DUPLICATE,
-        source_table=rows.batch.source_table,
-        batch_id=rows.batch.batch_id,
-        rows_received=len(rows.rows),
+        source_table=batch.source_table,
+        batch_id=batch.batch_id,
+        batch_seq=batch.batch_seq if isinstance(batch, TelemetryBatch) else None,
+        rows_received=len(moments),
         rows_new=new,
-        rows_duplicate=len(rows.rows) - new,
+        rows_duplicate=len(moments) - new,
     )
 
 
-def _current(
-    device_id: str, accepted: Sequence[AcceptedRows], absent: dict[str, pa.Table]
-) -> list[bytes]:
-    """The newest values of the device, when something was missing."""
-    if not any(table.num_rows for table in absent.values()):
-        return []
-    newest = NewestPoints(accepted[0].keys)
-    for rows in accepted:
-        newest.advance(rows)
-    return list(encoded([projected([(device_id, newest.values())])]))
+def _current(device_id: str, rebuilt: _Rebuilt) -> list[bytes]:
+    """The newest values of the device."""
+    values: CurrentValues = {}
+    if rebuilt.accepted:
+        rows = NewestPoints(rebuilt.accepted[0].keys)
+        for accepted in rebuilt.accepted:
+            rows.advance(accepted)
+        values |= rows.values()
+    if rebuilt.samples:
+        samples = NewestSamples(rebuilt.samples[0].series)
+        for sampled in rebuilt.samples:
+            samples.advance(sampled)
+        values |= samples.values()
+    return list(encoded([projected([(device_id, values)])]))

@@ -27,6 +27,7 @@ class RunReport:
     bytes_written: Counter[str] = field(default_factory=Counter)
     bytes_received: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
+    out_of_window: int = 0
     versions: dict[str, int] = field(default_factory=dict)
     received: int = 0
     accounted: int = 0
@@ -44,6 +45,7 @@ class RunReport:
         for encoded in report.seal.ledger:
             self._add_ledger(encoded)
         self.quarantined.update(report.seal.findings.quarantined)
+        self.out_of_window += report.seal.findings.out_of_window
         self.versions |= report.versions
         self.received += report.integrity.received
         self.accounted += report.integrity.accounted
@@ -89,9 +91,14 @@ def _tidy_landing(intake: Intake, *, now: datetime) -> None:
 def _drains(intake: Intake, day: date, pace: Pace) -> Iterator[DrainReport]:
     started = idle_since = time.monotonic()
     while (opened := time.monotonic()) - started < pace.max_s:
-        report = intake.drain(day)
-        if report is not None:
-            yield report
+        took = False
+        # By turns, so that a backlog that drains keeps nobody else waiting for long.
+        for take in (intake.drain, intake.release):
+            report = take(day)
+            if report is not None:
+                yield report
+                took = True
+        if took:
             idle_since = time.monotonic()
             # Many tiny drains would make many tiny files; a large one takes longer than this.
             time.sleep(max(0.0, opened + pace.apart_s - idle_since))

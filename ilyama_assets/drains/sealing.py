@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import zstandard
 
-from ilyama_assets.drains.orders import DeviceDone, Findings, Products
+from ilyama_assets.drains.orders import DeviceDone, Findings, LineagePaused, Products
 from ilyama_assets.drains.planning import Plan
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.devices import RegisteredDevice
+from ilyama_resources.postgres.sequence_resets import SequenceReset
+from ilyama_resources.postgres.staged_backlog import StagedSum
 
 
 class Seal(msgspec.Struct):
@@ -24,6 +26,14 @@ class Seal(msgspec.Struct):
     keys: dict[str, str]
     newcomers: list[RegisteredDevice]
     findings: Findings
+    staged: list[StagedSum] = []
+    """What the drain sets aside."""
+    released: list[StagedSum] = []
+    """What it materializes that others have set aside."""
+    pauses: list[LineagePaused] = []
+    """Lineages that it pauses."""
+    resets: list[SequenceReset] = []
+    """What it applies of what was asked for of the numbers of telemetry batches."""
     rejections: list[bytes] = []
     replayed: list[bytes] = []
 
@@ -67,6 +77,10 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         keys={key: kind for p in products for key, kind in p.keys.items()},
         newcomers=plan.newcomers,
         findings=_joined(p.findings for p in products),
+        staged=[found for p in products for found in p.staged],
+        released=list(plan.released),
+        resets=list(plan.resets),
+        pauses=[paused for p in products for paused in p.pauses],
         rejections=[rejected for p in products for rejected in p.rejections],
         replayed=[outcomes for p in products for outcomes in p.replayed],
     )
@@ -94,6 +108,7 @@ def _joined(findings: Iterable[Findings]) -> Findings:
             joined.rule_breaches[rule] = joined.rule_breaches.get(rule, 0) + count
         for reason, count in found.quarantined.items():
             joined.quarantined[reason] = joined.quarantined.get(reason, 0) + count
+        joined.out_of_window += found.out_of_window
     return joined
 
 

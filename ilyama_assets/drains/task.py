@@ -7,8 +7,9 @@ will ever name.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,6 +22,7 @@ from ilyama_assets.drains.orders import (
     DeviceDone,
     DeviceNeeds,
     DeviceOrder,
+    LineagePaused,
     Products,
     TaskFailed,
     WorkOrder,
@@ -30,16 +32,26 @@ from ilyama_assets.drains.orders import (
 )
 from ilyama_assets.drains.projection import encoded, projected
 from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
+from ilyama_assets.drains.staged_reading import Decided, read_staged, read_undecided
 from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, REJECTED_BATCHES, TABLES
+from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
-from ilyama_protocol.intake.outcomes import CurrentValue, CurrentValues, Message, Origin, Outcomes
+from ilyama_protocol.intake.lineage_rulings import LineageRulings
+from ilyama_protocol.intake.outcomes import (
+    CurrentValue,
+    CurrentValues,
+    Message,
+    Origin,
+    Outcomes,
+)
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
 from ilyama_resources.data_files import PARTITION, DataFile, write_data_file
 from ilyama_resources.faults import swallow
+from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.segment_files import read_messages
 
 PORTION = 50_000
@@ -90,24 +102,31 @@ class _Task:
     def __init__(self, order: WorkOrder) -> None:
         self._order = order
         self._encoder = Encoder(order.drain_id, order.origin)
-        self._limits = Limits(order.payload_max_bytes, order.batch_max_rows)
+        self._limits = Limits(
+            order.payload_max_bytes, order.batch_max_rows, order.metric_days, order.state_days
+        )
         self._decided = _Decided()
         self._products = Products()
         self._current: list[pa.Table] = []
         self._values: list[tuple[str, CurrentValues]] = []
         self._outcomes = Outcomes()
         self._waiting = 0
+        self._out_of_window = 0
 
     def run(self) -> Products:
         messages = _messages_by_topic(self._order)
+        staged, undecided = _staged_by_device(self._order)
         for device in self._order.devices:
-            self._decide(device, _in_arrival_order(messages, device))
+            name = device.device_id or ""
+            arrived = [*_in_arrival_order(messages, device), *undecided.pop(name, ())]
+            self._decide(device, chain(staged.pop(name, ()), arrived))
         self._write_down()
         integrity = TaskIntegrity()
         for name, parts in self._decided.tables.items():
             self._decided.tables[name] = [pa.concat_tables(parts).unify_dictionaries()]
         self._decided.tables = split_by_rules(self._decided.tables)
         integrity.inspect(self._decided.tables)
+        integrity.findings.out_of_window = self._out_of_window
         self._products.findings = integrity.findings
         self._products.current = list(encoded(self._current))
         ledger = self._decided.tables.get(BATCH_LEDGER.name, [])
@@ -122,22 +141,26 @@ class _Task:
         self._products.files = list(files)
         return self._products
 
-    def _decide(self, order: DeviceOrder, messages: list[Message]) -> None:
+    def _decide(self, order: DeviceOrder, arrivals: Iterable[Message | Decided]) -> None:
         state = decode_state(order.state.encode()) if order.state else DeviceState()
+        for table in order.resets:
+            state.lineage(table).telemetry.begin_era(self._order.drain_id - 1)
         engine = IntakeEngine(
             Device(order.device_id, order.firmware_version),
             state,
             history=_history(order),
             limits=self._limits,
             origin=self._order.origin,
+            rulings=LineageRulings(
+                order.pauses,
+                backlog=order.backlog,
+                circuit_opens_at=self._order.materialization_failures,
+            ),
             inspect=self._inspect,
         )
         decisions, decided = engine.decisions, _Decided()
-        for message in messages:
-            if order.stage_with is None:
-                engine.decide(message)
-            else:
-                engine.stage(message, order.stage_with)
+        for arrived in arrivals:
+            _take(engine, arrived, stage_with=order.stage_with)
             if decisions.needs:
                 decided.tables.clear()
                 decisions.release()
@@ -171,13 +194,16 @@ class _Task:
             decided.add({KEY_CONFLICTS.name: conflicts})
         for name, parts in decided.tables.items():
             self._decided.tables.setdefault(name, []).extend(parts)
+        self._out_of_window += decisions.out_of_window
         released = decisions.release()
         self._outcomes.extend(released)
         self._waiting += released.size
         if self._waiting > PORTION:
             self._write_down()
+        self._products.staged += _backlog(order.device_id or "", decisions, self._order.drain_id)
         if order.device_id is None:
             return
+        self._products.pauses += [LineagePaused(order.device_id, *p) for p in decisions.pauses]
         after = engine.state_after(self._order.drain_id)
         self._products.done.append(DeviceDone(order.device_id, encode_state(after).decode()))
         self._keep_current(order.device_id, engine)
@@ -200,6 +226,26 @@ class _Task:
         }
         if served:
             self._values.append((device_id, served))
+
+
+def _take(engine: IntakeEngine, arrived: Message | Decided, *, stage_with: str | None) -> None:
+    if isinstance(arrived, Message):
+        if stage_with is None:
+            engine.decide(arrived)
+        else:
+            engine.stage(arrived, stage_with)
+    elif stage_with is None:
+        engine.release(arrived)
+    else:
+        engine.keep_staged(arrived, stage_with)
+
+
+def _backlog(device_id: str, decisions: Decisions, drain_id: int) -> list[StagedSum]:
+    """What was set aside of a device."""
+    return [
+        StagedSum(device_id, *place, drain_id, rows, decisions.staged_bytes[place])
+        for place, rows in decisions.staged_rows.items()
+    ]
 
 
 def _table_of(values: Mapping[str, CurrentValue]) -> str:
@@ -229,6 +275,17 @@ def _messages_by_topic(order: WorkOrder) -> dict[str, list[Message]]:
     return found
 
 
+def _staged_by_device(
+    order: WorkOrder,
+) -> tuple[dict[str, Iterator[Decided]], dict[str, list[Message]]]:
+    """What is to be released: rows, rebuilt when their device's turn comes, and messages."""
+    released = [found for device in order.devices for found in device.released]
+    if not released:
+        return {}, {}
+    files = order.staged_files
+    return read_staged(files, released), read_undecided(files, released)
+
+
 def _in_arrival_order(messages: dict[str, list[Message]], device: DeviceOrder) -> list[Message]:
     mine = [message for topic in device.topics for message in messages.pop(topic, ())]
     mine.sort(key=lambda message: (message.landed_at, message.segment_id, message.position))
@@ -239,4 +296,10 @@ def _history(order: DeviceOrder) -> History | None:
     found = order.history
     if found is None:
         return None
-    return History.of(stored=found.stored, newest=found.newest, payloads=found.payloads)
+    return History.of(
+        stored=found.stored,
+        newest=found.newest,
+        payloads=found.payloads,
+        batches=found.batches,
+        points=found.points,
+    )

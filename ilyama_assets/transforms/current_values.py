@@ -37,12 +37,13 @@ def days_of_drains(warehouse: Warehouse, run: DerivedRun) -> list[date]:
 
 def newest_per_key(points: DataFrame, *, stale_after_h: float) -> DataFrame:
     """The newest value of each key that was not late when it came."""
-    order = F.struct("ts", "revision", F.when(F.col("kind") == "metric", 1).otherwise(0))
+    # At one moment the smaller name of a source is current, and a metric before a state.
+    order = F.struct(-F.unix_micros("ts"), "source", -F.col("revision"), "kind")
     value = F.struct("kind", "value_double", "value_text", "ts", "source", "datapoint_id")
     newest = (
         points.where(~F.col("late"))
         .groupBy(*IDENTITY)
-        .agg(F.max_by(value, order).alias("newest"))
+        .agg(F.min_by(value, order).alias("newest"))
         .select(*IDENTITY, "newest.*")
     )
     explained = newest.select(

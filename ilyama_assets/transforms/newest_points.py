@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -70,9 +72,10 @@ def newest_points_of_drains(
 
 
 def newest_points(points: pa.Table) -> pa.Table:
-    """The newest of each key; of two at one moment, the one that corrects the other."""
+    """The newest of each key; of two at one moment, the source's rank and corrections decide."""
     moments = points["ts"].cast(pa.int64()).to_numpy()
-    return newest_rows(points, key=IDENTITY, order=(moments, points["revision"].to_numpy()))
+    order = (moments, -_ranked(points["source"]), points["revision"].to_numpy())
+    return newest_rows(points, key=IDENTITY, order=order)
 
 
 def _newest_of_files(
@@ -121,3 +124,11 @@ def _told(points: pa.Table, kind: str) -> pa.Table:
         name: pa.nulls(points.num_rows, _POINTS.field(name).type) for name in _VALUES.values()
     }
     return pa.table(absent | columns).select(_POINTS.names).cast(_POINTS)
+
+
+def _ranked(names: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Where each name stands among all of them in their order."""
+    encoded = names.combine_chunks().dictionary_encode()
+    ranks = np.argsort(np.argsort(encoded.dictionary.to_pylist()))
+    found: npt.NDArray[np.int64] = ranks[encoded.indices.to_numpy()]
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -11,10 +11,12 @@ import msgspec
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.identifiers import key_of
 from ilyama_protocol.intake.state import BoundSchema
-from ilyama_protocol.messages import RowBatch
+from ilyama_protocol.messages import RowBatch, TelemetryBatch
 
 SOURCE = "edge.rows"
 SOURCE_RULE = "edge.row_batch"
+TELEMETRY_SOURCE = "edge.telemetry"
+TELEMETRY_SOURCE_RULE = "edge.telemetry_batch"
 SOURCE_RULE_VERSION = 1
 OWNER_KIND = "component"
 PROVENANCE = "observed"
@@ -43,6 +45,13 @@ class Points(msgspec.Struct):
     values: list[Any]
     quarantine_reason: str | None = None
 
+    @property
+    def table(self) -> str:
+        """The table they go to: a key has one value at a moment in each."""
+        if self.quarantine_reason is not None:
+            return "quarantined_datapoints"
+        return f"{self.kind.value}_datapoint"
+
 
 def affinities_of(schema: BoundSchema) -> dict[str, str]:
     """The affinity of each column that a schema names."""
@@ -53,7 +62,18 @@ def datapoints_of(
     batch: RowBatch, rows: Sequence[int], affinities: Mapping[str, str] | None
 ) -> list[Points]:
     """The datapoints of the given rows, by column; `affinities` is None while unknown."""
-    points = _existence(batch, rows)
+    return _existence(batch, rows) + _of_columns(batch, rows, affinities)
+
+
+def sampled_points(batch: TelemetryBatch, affinities: Mapping[str, str] | None) -> list[Points]:
+    """The datapoints of all rows of a telemetry batch, by field."""
+    return _of_columns(batch, range(len(batch.ts_us)), affinities)
+
+
+def _of_columns(
+    batch: RowBatch | TelemetryBatch, rows: Sequence[int], affinities: Mapping[str, str] | None
+) -> list[Points]:
+    points: list[Points] = []
     for column, (at, values) in batch.contents.of(rows).items():
         key = key_of(batch.source_table, column)
         if affinities is None:
@@ -61,6 +81,11 @@ def datapoints_of(
         elif column in affinities:
             points += _by_affinity(key, at, values, affinities[column])
     return points
+
+
+def fits_kind(values: Iterable[Any], *, metric: bool) -> list[bool]:
+    """Whether each value is of the kind of its column; null fits every one."""
+    return [v is None or (type(v) in _NUMBERS) == metric for v in values]
 
 
 def _existence(batch: RowBatch, rows: Sequence[int]) -> list[Points]:
@@ -78,7 +103,7 @@ def _by_affinity(key: str, at: Sequence[int], values: list[Any], affinity: str) 
     types = set(map(type, values))
     if types <= (_NULLABLE_NUMBERS if metric else _NULLABLE_TEXT):
         return [Points(kind, key, at, _typed(kind, values, types))]
-    fits = [v is None or (type(v) in _NUMBERS) == metric for v in values]
+    fits = fits_kind(values, metric=metric)
     good = _pick(kind, key, at, values, fits)
     bad = [(i, v) for i, v, ok in zip(at, values, fits, strict=True) if not ok]
     if bad:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
+from ilyama_protocol.intake.conflicts import Conflict
 from ilyama_protocol.intake.datapoints import DatapointKind, Points
-from ilyama_protocol.intake.dedup import Conflict
-from ilyama_protocol.intake.history import BatchNeed, History
+from ilyama_protocol.intake.history import History, Need
+from ilyama_protocol.intake.lineage_rulings import LineageRulings, PauseReason, StagingReason
 from ilyama_protocol.intake.outcomes import (
     Arrival,
     LedgerLine,
@@ -18,9 +20,28 @@ from ilyama_protocol.intake.outcomes import (
     Outcome,
     Outcomes,
     RejectedMessage,
+    StagedMessage,
+    StagedRows,
+    StagedSamples,
 )
-from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.intake.state import BoundSchema, DeviceState
+from ilyama_protocol.messages import RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
+
+
+class BacklogPlace(NamedTuple):
+    """A table of a device, "" when it is not known, and why something of it was set aside."""
+
+    source_table: str
+    reason: StagingReason
+
+
+class PauseAsked(NamedTuple):
+    """A table of a device that is paused from now on, with a word for the operator."""
+
+    source_table: str
+    reason: PauseReason
+    note: str | None
 
 
 class Decisions:
@@ -30,22 +51,50 @@ class Decisions:
     nothing was and something is needed, only `needs` is of use afterwards.
     """
 
-    def __init__(self, state: DeviceState, history: History | None, origin: Origin) -> None:
+    def __init__(
+        self,
+        state: DeviceState,
+        history: History | None,
+        origin: Origin,
+        *,
+        rulings: LineageRulings | None = None,
+    ) -> None:
         self.state = state
         self.before = state.copy()
         self.origin = origin
+        self.rulings = rulings or LineageRulings()
         self.history = history or History()
         self.is_told = history is not None
         self.outcomes = Outcomes()
         self.conflicts: Counter[Conflict] = Counter()
         self.conflicts_since: dict[Conflict, int] = {}
         self.keys: dict[str, DatapointKind] = {}
-        self.needs: list[BatchNeed] = []
+        self.pauses: list[PauseAsked] = []
+        self.staged_rows: Counter[BacklogPlace] = Counter()
+        self.staged_bytes: Counter[BacklogPlace] = Counter()
+        self.needs: list[Need] = []
+        self.out_of_window = 0
+        """Values of telemetry that are too old, or too far ahead, to give datapoints."""
 
     def release(self) -> Outcomes:
         """Hand over what was decided since the last release."""
         released, self.outcomes = self.outcomes, Outcomes()
         return released
+
+    def schema_in_force(
+        self, arrival: Arrival, batch: RowBatch | TelemetryBatch
+    ) -> BoundSchema | None:
+        """The columns behind the hash that a batch names, as far as any batch has told them."""
+        lineage = self.state.lineages.get(batch.source_table)
+        bound = None if lineage is None else lineage.schemas.get(batch.schema_hash)
+        if bound is None and batch.schema_columns is not None:
+            bound = BoundSchema(arrival.received_at, batch.schema_columns)
+        return bound
+
+    def bind(self, batch: RowBatch | TelemetryBatch, schema: BoundSchema | None) -> None:
+        """Let the columns behind a batch's hash hold from now on, unless they do already."""
+        if schema is not None:
+            self.state.lineage(batch.source_table).schemas.setdefault(batch.schema_hash, schema)
 
     def name_keys(self, points: Iterable[Points]) -> None:
         """Note the datapoint keys that came up, each with the kind it came up with first."""
@@ -65,10 +114,39 @@ class Decisions:
             Outcome.REJECTED,
             source_table=rejection.source_table,
             batch_id=rejection.batch_id,
+            batch_seq=rejection.batch_seq,
             code=rejection.code.value,
             rows_received=rejection.row_count,
             rows_rejected=rejection.row_count,
         )
+
+    def pause(self, source_table: str, reason: PauseReason, note: str | None = None) -> None:
+        """Pause a lineage from its next batch on."""
+        self.rulings.pause(source_table, reason)
+        self.pauses.append(PauseAsked(source_table, reason, note))
+
+    def stage_message(self, staged: StagedMessage, *, rows: int) -> None:
+        """Set a whole message aside, undecided."""
+        self.outcomes.staged.append(staged)
+        place = BacklogPlace(staged.source_table or "", staged.reason)
+        self._add_to_backlog(place, rows, len(staged.arrival.message.payload))
+
+    def stage_rows(self, staged: StagedRows) -> None:
+        """Set decided rows aside."""
+        self.outcomes.set_aside(staged)
+        place = BacklogPlace(staged.rows.batch.source_table, staged.reason)
+        self._add_to_backlog(place, len(staged.rows.rows), staged.bytes)
+
+    def stage_samples(self, staged: StagedSamples) -> None:
+        """Set a decided telemetry batch aside."""
+        self.outcomes.set_samples_aside(staged)
+        batch = staged.samples.batch
+        place = BacklogPlace(batch.source_table, staged.reason)
+        self._add_to_backlog(place, len(batch.ts_us), staged.bytes)
+
+    def _add_to_backlog(self, place: BacklogPlace, rows: int, size: int) -> None:
+        self.staged_rows[place] += rows
+        self.staged_bytes[place] += size
 
     def account(
         self,
@@ -77,6 +155,7 @@ class Decisions:
         *,
         source_table: str | None = None,
         batch_id: str | None = None,
+        batch_seq: int | None = None,
         code: str | None = None,
         **rows: int,
     ) -> None:
@@ -88,6 +167,7 @@ class Decisions:
                 outcome,
                 source_table=source_table,
                 batch_id=batch_id,
+                batch_seq=batch_seq,
                 code=code,
                 **rows,
             )

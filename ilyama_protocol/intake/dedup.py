@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from ilyama_protocol.canonical import canonical_json
+from ilyama_protocol.intake.conflicts import Conflict, row_conflict
 from ilyama_protocol.intake.history import History, RowKey
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.messages import RowBatch
@@ -28,14 +29,6 @@ class Content(NamedTuple):
         """The content as canonical JSON, in which spelling does not matter."""
         row = None if self.row is None else msgspec.json.decode(self.row)
         return canonical_json({"op": self.op, "row": row})
-
-
-class Conflict(NamedTuple):
-    """Another content under a key that was already taken."""
-
-    key: RowKey
-    first: str
-    other: str
 
 
 class RowsDecision(msgspec.Struct):
@@ -175,4 +168,4 @@ def _conflict(key: RowKey, first: Content, other: Content) -> list[Conflict]:
     if first == other:
         return []
     one, two = first.canonical(), other.canonical()
-    return [] if one == two else [Conflict(key, one, two)]
+    return [] if one == two else [row_conflict(key, one, two)]

@@ -14,9 +14,12 @@ import msgspec
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.digests import Digests
 from ilyama_protocol.intake.history import History
+from ilyama_protocol.intake.lineage_rulings import LineageRulings, StagingReason
 from ilyama_protocol.intake.outcomes import (
     Arrival,
     CurrentValues,
+    DecidedRows,
+    DecidedSamples,
     Message,
     Origin,
     Outcome,
@@ -24,13 +27,13 @@ from ilyama_protocol.intake.outcomes import (
 )
 from ilyama_protocol.intake.row_intake import RowIntake
 from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.intake.telemetry_intake import TelemetryIntake
 from ilyama_protocol.limits import DEFAULT_LIMITS, Limits
-from ilyama_protocol.messages import Acknowledgement, RowBatch
+from ilyama_protocol.messages import Acknowledgement, RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import MessageKind, parse_topic
 from ilyama_protocol.validation import Verdict, validate
 
-ENGINE_ERROR = "engine_error"
 UNKNOWN_FIRMWARE = "unknown"
 
 
@@ -55,13 +58,15 @@ class IntakeEngine:
         history: History | None = None,
         limits: Limits = DEFAULT_LIMITS,
         origin: Origin = Origin.LIVE,
+        rulings: LineageRulings | None = None,
         inspect: Callable[[Message], None] | None = None,
     ) -> None:
-        self.decisions = Decisions(state, history, origin)
+        self.decisions = Decisions(state, history, origin, rulings=rulings)
         self._device = device
         self._limits = limits
         self._inspect = inspect
         self._rows = RowIntake(self.decisions, device.device_id)
+        self._telemetry = TelemetryIntake(self.decisions, device.device_id, limits)
         self._digests = Digests()
 
     def decide(self, message: Message) -> None:
@@ -79,6 +84,23 @@ class IntakeEngine:
         """Set the next message aside undecided: the way out for a device that breaks the engine."""
         self._stage(self._arrive(message), error)
 
+    def release(self, decided: DecidedRows | DecidedSamples) -> None:
+        """Materialize rows that were staged, as they were decided then."""
+        try:
+            if isinstance(decided, DecidedRows):
+                self._rows.release(decided)
+            else:
+                self._telemetry.release(decided)
+        except Exception:
+            self.keep_staged(decided, traceback.format_exc())
+
+    def keep_staged(self, decided: DecidedRows | DecidedSamples, error: str) -> None:
+        """Set rows aside again that cannot be released."""
+        if isinstance(decided, DecidedRows):
+            self._rows.keep_staged(decided, error)
+        else:
+            self._telemetry.keep_staged(decided, error)
+
     def state_after(self, drain_id: int) -> DeviceState:
         """The state to begin the next drain with."""
         self.decisions.state.mark(drain_id, self.decisions.before)
@@ -87,11 +109,18 @@ class IntakeEngine:
     @property
     def current(self) -> CurrentValues:
         """The newest values among all that was decided."""
-        return self._rows.current
+        current = self._rows.current
+        for key, of_key in self._telemetry.current.items():
+            standing = current.setdefault(key, {})
+            for instance, value in of_key.items():
+                if instance not in standing or value.outdoes(standing[instance]):
+                    standing[instance] = value
+        return current
 
     def _stage(self, arrival: Arrival, error: str) -> None:
         table, batch_id, rows = self._described(arrival)
-        self.decisions.outcomes.staged.append(StagedMessage(arrival, ENGINE_ERROR, error, table))
+        staged = StagedMessage(arrival, StagingReason.ENGINE_ERROR, error, table)
+        self.decisions.stage_message(staged, rows=rows)
         self.decisions.account(
             arrival,
             Outcome.STAGED,
@@ -126,10 +155,15 @@ class IntakeEngine:
         kind = arrival.address.kind
         if kind is MessageKind.DEVICE:
             self.decisions.account(arrival, Outcome.KEPT)
-        elif kind is MessageKind.ROWS and self._rows.repeats(arrival):
-            return
-        else:
+        elif not self._repeats(arrival):
             self._follow(arrival, self._validated(arrival))
+
+    def _repeats(self, arrival: Arrival) -> bool:
+        """Whether the message is known byte for byte, and decided with that."""
+        kind = arrival.address.kind
+        if kind is MessageKind.ROWS:
+            return self._rows.repeats(arrival)
+        return kind is MessageKind.TELEMETRY and self._telemetry.repeats(arrival)
 
     def _validated(self, arrival: Arrival) -> Verdict:
         return validate(
@@ -150,6 +184,8 @@ class IntakeEngine:
                 return verdict.source_table, verdict.batch_id, verdict.row_count
             case RowBatch():
                 return verdict.source_table, verdict.batch_id, len(verdict.op)
+            case TelemetryBatch():
+                return verdict.source_table, verdict.batch_id, len(verdict.ts_us)
             case _:
                 return None, None, 0
 
@@ -159,6 +195,8 @@ class IntakeEngine:
                 self.decisions.reject(arrival, verdict)
             case RowBatch():
                 self._rows.take(arrival, verdict)
+            case TelemetryBatch():
+                self._telemetry.take(arrival, verdict)
             case Acknowledgement():
                 self.decisions.account(arrival, Outcome.KEPT)
             case _:

@@ -8,6 +8,7 @@ rows it has to know about, Spark looks them up, and the device is decided again 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -51,7 +52,54 @@ class KnownPayload(NamedTuple):
     rows: int
 
 
-class BatchNeed(msgspec.Struct, frozen=True):
+class KnownBatch(NamedTuple):
+    """A telemetry batch that was accepted or staged before, and where its message lies."""
+
+    batch_id: str
+    source_table: str
+    batch_seq: int
+    payload_sha256: str
+    rows: int
+    drain_id: int
+    segment_id: str
+    position: int
+    payload: bytes | None = None
+    """Its message, when other bytes came under its id and the message is still kept."""
+
+
+class PointKey(NamedTuple):
+    """What may be said once: a datapoint table has one value of a key at a moment."""
+
+    table: str
+    key: str
+    ts: int
+
+
+class StoredPoint(NamedTuple):
+    """A datapoint of telemetry stored by an earlier drain."""
+
+    key: PointKey
+    value: float | str | None
+
+
+class TelemetryNeed(msgspec.Struct, frozen=True, tag="telemetry"):
+    """What must be known of a telemetry batch: its id, its number, and moments of its rows.
+
+    What is None or empty need not be looked up.
+    """
+
+    payload_sha256: str
+    source_table: str
+    batch_id: str | None
+    batch_seq: int | None
+    after_drain: int
+    """No drain up to this one holds a batch of this id, or of this number and era."""
+    moments: list[int] = []
+    points_after: int = 0
+    """No drain up to this one holds datapoints of these moments."""
+
+
+class BatchNeed(msgspec.Struct, frozen=True, tag="rows"):
     """The keys of one batch that may meet stored rows, and its bytes when these may be known."""
 
     payload_sha256: str | None
@@ -63,12 +111,18 @@ class BatchNeed(msgspec.Struct, frozen=True):
     """No drain up to this one holds what the batch may meet."""
 
 
+Need = BatchNeed | TelemetryNeed
+
+
 class History(msgspec.Struct):
     """What earlier drains stored of the keys that were asked for."""
 
     stored: dict[RowKey, StoredRow] = {}
     newest: dict[tuple[str, str], list[NewestChange]] = {}
     payloads: dict[str, KnownPayload] = {}
+    batches: list[KnownBatch] = []
+    """In the order in which they were taken."""
+    points: dict[PointKey, StoredPoint] = {}
 
     @classmethod
     def of(
@@ -77,6 +131,8 @@ class History(msgspec.Struct):
         stored: Iterable[StoredRow] = (),
         newest: Iterable[NewestChange] = (),
         payloads: Iterable[KnownPayload] = (),
+        batches: Iterable[KnownBatch] = (),
+        points: Iterable[StoredPoint] = (),
     ) -> History:
         """Index looked-up rows by their keys."""
         by_pk: dict[tuple[str, str], list[NewestChange]] = {}
@@ -86,6 +142,8 @@ class History(msgspec.Struct):
             stored={row.key: row for row in stored},
             newest=by_pk,
             payloads={payload.payload_sha256: payload for payload in payloads},
+            batches=sorted(batches, key=attrgetter("drain_id", "segment_id", "position")),
+            points={point.key: point for point in points},
         )
 
 

@@ -8,10 +8,14 @@ from hashlib import sha256
 from uuid import UUID
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from ilyama_protocol.intake.datapoints import DatapointKind, Points
+from ilyama_protocol.intake.datapoints import SOURCE, DatapointKind, Points
+from ilyama_protocol.intake.field_series import FieldSeries
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
-from ilyama_protocol.messages import RowBatch
+from ilyama_protocol.intake.lineage_rulings import StagingReason
+from ilyama_protocol.messages import RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import Address, MessageKind
 
@@ -24,6 +28,7 @@ class Outcome(StrEnum):
     REJECTED = "rejected"
     STAGED = "staged"
     KEPT = "kept"
+    HANDLED = "handled"
 
 
 class Origin(StrEnum):
@@ -70,6 +75,7 @@ class LedgerLine(msgspec.Struct, frozen=True):
     outcome: Outcome
     source_table: str | None = None
     batch_id: str | None = None
+    batch_seq: int | None = None
     code: str | None = None
     rows_received: int = 0
     rows_new: int = 0
@@ -101,9 +107,25 @@ class StagedMessage(msgspec.Struct, frozen=True):
     """A message that could not be decided, with the reason."""
 
     arrival: Arrival
-    reason: str
+    reason: StagingReason
     error: str
     source_table: str | None
+
+
+class DecidedRows(msgspec.Struct, frozen=True):
+    """Rows of one batch that were decided before: what is stored of them, read back."""
+
+    arrival: Arrival
+    batch: RowBatch
+    rows: Sequence[int]
+    late: set[int]
+
+
+class DecidedSamples(msgspec.Struct, frozen=True):
+    """A telemetry batch that was decided before: what is stored of it, read back."""
+
+    arrival: Arrival
+    batch: TelemetryBatch
 
 
 class AcceptedRows(msgspec.Struct, frozen=True):
@@ -118,6 +140,51 @@ class AcceptedRows(msgspec.Struct, frozen=True):
     points: list[Points]
 
 
+class StagedRows(msgspec.Struct, frozen=True):
+    """Rows of one batch that were decided and then set aside; they have no datapoints yet."""
+
+    rows: AcceptedRows
+    reason: StagingReason
+    error: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Their share of the payload; of rows that were read back, what is left of it."""
+        told, batch = self.rows, self.rows.batch
+        payload = len(told.arrival.message.payload)
+        if payload:
+            return payload * len(told.rows) // len(batch.op)
+        return sum(len(batch.pk_text[i]) + len(batch.row_text[i] or "") for i in told.rows)
+
+
+class AcceptedSamples(msgspec.Struct, frozen=True):
+    """The rows of a telemetry batch, with those of their datapoints that are new."""
+
+    arrival: Arrival
+    batch: TelemetryBatch
+    series: FieldSeries
+    points: list[Points]
+
+    @property
+    def moments(self) -> npt.NDArray[np.int64]:
+        """The ts of every row."""
+        return np.frombuffer(self.batch.ts_us, np.int64)
+
+
+class StagedSamples(msgspec.Struct, frozen=True):
+    """A telemetry batch that was decided and then set aside; it has no datapoints yet."""
+
+    samples: AcceptedSamples
+    reason: StagingReason
+    error: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The size of its payload; of one that was read back, what is left of it."""
+        payload = len(self.samples.arrival.message.payload)
+        return payload or sum(map(len, self.samples.batch.fields_text))
+
+
 class CurrentValue(msgspec.Struct, frozen=True, gc=False):
     """The newest datapoint of a key at an instance that this drain has seen."""
 
@@ -126,10 +193,20 @@ class CurrentValue(msgspec.Struct, frozen=True, gc=False):
     ts: int
     series: int
     source_table: str
+    source: str = SOURCE
+
+    def outdoes(self, other: CurrentValue) -> bool:
+        """Whether this is current rather than another; at one moment, sources and kinds rank."""
+        if self.ts != other.ts:
+            return self.ts > other.ts
+        return (self.source, self.kind.value) < (other.source, other.kind.value)
 
 
 CurrentValues = dict[str, dict[str, CurrentValue]]
 """Current values of one device, by datapoint key and instance."""
+
+
+_LISTS = ("arrivals", "ledger", "rejected", "staged", "accepted", "samples", "staged_rows")
 
 
 class Outcomes(msgspec.Struct):
@@ -140,11 +217,14 @@ class Outcomes(msgspec.Struct):
     rejected: list[RejectedMessage] = []
     staged: list[StagedMessage] = []
     accepted: list[AcceptedRows] = []
+    staged_rows: list[StagedRows] = []
+    staged_samples: list[StagedSamples] = []
+    samples: list[AcceptedSamples] = []
     rows: int = 0
 
     @property
     def size(self) -> int:
-        """How much there is to write down: messages and accepted rows."""
+        """How much there is to write down: messages and rows."""
         return len(self.arrivals) + self.rows
 
     def accept(self, accepted: AcceptedRows) -> None:
@@ -152,8 +232,32 @@ class Outcomes(msgspec.Struct):
         self.accepted.append(accepted)
         self.rows += len(accepted.rows)
 
+    def set_aside(self, staged: StagedRows) -> None:
+        """Take in rows of a batch that are staged."""
+        self.staged_rows.append(staged)
+        self.rows += len(staged.rows.rows)
+
+    def set_samples_aside(self, staged: StagedSamples) -> None:
+        """Take in a telemetry batch that is staged."""
+        self.staged_samples.append(staged)
+        self.rows += len(staged.samples.batch.ts_us)
+
+    def accept_samples(self, accepted: AcceptedSamples) -> None:
+        """Take in the rows of a telemetry batch."""
+        self.samples.append(accepted)
+        self.rows += len(accepted.batch.ts_us)
+
     def extend(self, others: Outcomes) -> None:
         """Take in what was decided of other messages."""
-        for name in ("arrivals", "ledger", "rejected", "staged", "accepted"):
+        for name in (
+            "arrivals",
+            "ledger",
+            "rejected",
+            "staged",
+            "accepted",
+            "samples",
+            "staged_rows",
+            "staged_samples",
+        ):
             getattr(self, name).extend(getattr(others, name))
         self.rows += others.rows

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from ilyama_protocol.intake.datapoints import affinities_of, datapoints_of
 from ilyama_protocol.intake.decisions import Decisions
@@ -14,11 +17,28 @@ from ilyama_protocol.intake.history import (
     stored_after,
 )
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys, RowHashes
+from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
+from ilyama_protocol.intake.materialization import Misfits, failures_in_a_row
 from ilyama_protocol.intake.newest_points import NewestPoints
-from ilyama_protocol.intake.outcomes import AcceptedRows, Arrival, CurrentValues, Outcome
+from ilyama_protocol.intake.outcomes import (
+    AcceptedRows,
+    Arrival,
+    CurrentValues,
+    DecidedRows,
+    Outcome,
+    StagedRows,
+)
 from ilyama_protocol.intake.state import BoundSchema
 from ilyama_protocol.messages import RowBatch
 from ilyama_protocol.rejections import Rejection, RejectionCode
+
+
+class _Sorted(NamedTuple):
+    """The rows of a batch that were not known: accepted or set aside, and the schema they have."""
+
+    accepted: AcceptedRows
+    staged: list[StagedRows]
+    schema: BoundSchema | None
 
 
 class RowIntake:
@@ -30,6 +50,7 @@ class RowIntake:
         self._payloads: dict[str, KnownPayload] = dict(decisions.history.payloads)
         self._keys = KnownKeys(device_id or "")
         self._newest = NewestPoints(self._keys)
+        self._misfits_of: dict[tuple[str, str], Misfits] = {}
 
     @property
     def current(self) -> CurrentValues:
@@ -64,9 +85,74 @@ class RowIntake:
         if decision.below_floor == len(batch.op):
             decisions.reject(arrival, _below_floor(batch))
             return
-        schema = self._schema_in_force(arrival, batch)
-        accepted = self._accepted(arrival, batch, decision, numbers=numbers, schema=schema)
-        self._remember(accepted, decision, hashes=hashes, schema=schema)
+        self._remember(self._sorted(arrival, batch, decision, numbers), decision, hashes=hashes)
+
+    def release(self, decided: DecidedRows) -> None:
+        """Materialize rows that were staged; only their binding is that of today."""
+        batch, received_at = decided.batch, decided.arrival.received_at
+        lineage = self._decisions.state.lineage(batch.source_table)
+        schema = lineage.schema_at(batch.schema_hash, received_at)
+        told = self._told(decided, self._keys.numbers(batch.pk_text))
+        self._settle(self._materialized(told, batch, schema))
+
+    def keep_staged(self, decided: DecidedRows, error: str) -> None:
+        """Set rows aside again that could not be released."""
+        told = self._told(decided, self._keys.numbers(decided.batch.pk_text))
+        staged = StagedRows(told, StagingReason.MATERIALIZATION_FAILED, error)
+        self._settle(_Sorted(_none_of(told), [staged], None))
+
+    def _sorted(
+        self, arrival: Arrival, batch: RowBatch, decision: RowsDecision, numbers: KeyNumbers
+    ) -> _Sorted:
+        """What is new of a batch, with its datapoints, or set aside."""
+        told = self._told(DecidedRows(arrival, batch, decision.new, decision.late), numbers)
+        reason = self._decisions.rulings.staging_reason(batch)
+        if reason is None:
+            schema = self._decisions.schema_in_force(arrival, batch)
+            return self._materialized(told, batch, schema)
+        is_reviewed = reason is StagingReason.SCHEMA_REVIEW
+        schema = None if is_reviewed else self._decisions.schema_in_force(arrival, batch)
+        staged = [StagedRows(told, reason)] if decision.new else []
+        return _Sorted(_none_of(told), staged, schema)
+
+    def _materialized(
+        self, told: AcceptedRows, batch: RowBatch, schema: BoundSchema | None
+    ) -> _Sorted:
+        """Rows with their datapoints; those that cannot be are set aside."""
+        if schema is None:
+            points = datapoints_of(batch, told.rows, None)
+            return _Sorted(msgspec.structs.replace(told, points=points), [], None)
+        affinities = affinities_of(schema)
+        points = datapoints_of(batch, told.rows, affinities)
+        misfits = self._misfits(batch, schema).among(told.rows, points, told.key_numbers)
+        if not misfits:
+            return _Sorted(msgspec.structs.replace(told, points=points), [], schema)
+        fit = [row for row in told.rows if row not in misfits]
+        points = datapoints_of(batch, fit, affinities)
+        aside = msgspec.structs.replace(told, rows=[row for row in told.rows if row in misfits])
+        return _Sorted(
+            msgspec.structs.replace(told, rows=fit, points=points),
+            [StagedRows(aside, StagingReason.MATERIALIZATION_FAILED)],
+            schema,
+        )
+
+    def _misfits(self, batch: RowBatch, schema: BoundSchema) -> Misfits:
+        place = batch.source_table, batch.schema_hash
+        found = self._misfits_of.get(place)
+        if found is None:
+            found = self._misfits_of[place] = Misfits(batch.source_table, schema, self._keys)
+        return found
+
+    def _told(self, decided: DecidedRows, numbers: KeyNumbers) -> AcceptedRows:
+        return AcceptedRows(
+            decided.arrival,
+            decided.batch.without_contents(),
+            decided.rows,
+            decided.late,
+            self._keys,
+            numbers,
+            [],
+        )
 
     def _need(self, arrival: Arrival, batch: RowBatch, hashes: RowHashes) -> BatchNeed:
         """What to look up; with floors, knowing the very bytes would not be enough."""
@@ -83,75 +169,75 @@ class RowIntake:
         lineage = self._decisions.state.lineages.get(source_table)
         return lineage is not None and bool(lineage.floors)
 
-    def _schema_in_force(self, arrival: Arrival, batch: RowBatch) -> BoundSchema | None:
-        lineage = self._decisions.state.lineages.get(batch.source_table)
-        bound = None if lineage is None else lineage.schemas.get(batch.schema_hash)
-        if bound is None and batch.schema_columns is not None:
-            bound = BoundSchema(arrival.received_at, batch.schema_columns)
-        return bound
-
-    def _accepted(
-        self,
-        arrival: Arrival,
-        batch: RowBatch,
-        decision: RowsDecision,
-        *,
-        numbers: KeyNumbers,
-        schema: BoundSchema | None,
-    ) -> AcceptedRows:
-        affinities = None if schema is None else affinities_of(schema)
-        return AcceptedRows(
-            arrival,
-            batch.without_contents(),
-            decision.new,
-            decision.late,
-            self._keys,
-            numbers,
-            datapoints_of(batch, decision.new, affinities),
-        )
-
-    def _remember(
-        self,
-        accepted: AcceptedRows,
-        decision: RowsDecision,
-        *,
-        hashes: RowHashes,
-        schema: BoundSchema | None,
-    ) -> None:
+    def _remember(self, found: _Sorted, decision: RowsDecision, *, hashes: RowHashes) -> None:
         """Make the decision part of the state; from here on nothing can fail."""
-        arrival, batch, state = accepted.arrival, accepted.batch, self._decisions.state
+        arrival, batch, state = found.accepted.arrival, found.accepted.batch, self._decisions.state
         lineage = state.lineage(batch.source_table)
-        if schema is not None:
-            lineage.schemas.setdefault(batch.schema_hash, schema)
+        self._decisions.bind(batch, found.schema)
         if decision.new:
             rank = state.epochs.setdefault(batch.journal_epoch, len(state.epochs))
             watermark = lineage.watermarks.get(batch.journal_epoch, -1)
             highest = _highest_commit_seq(batch, decision.new)
             lineage.watermarks[batch.journal_epoch] = max(watermark, highest)
             self._memory(batch.source_table).note(batch, hashes, decision.new, rank)
-            self._decisions.outcomes.accept(accepted)
-            self._decisions.name_keys(accepted.points)
-            self._newest.advance(accepted)
         self._decisions.list_conflicts(arrival, decision.conflicts)
-        self._account(arrival, batch, decision)
-
-    def _account(self, arrival: Arrival, batch: RowBatch, decision: RowsDecision) -> None:
-        rows = len(batch.op)
         if not decision.conflicts and not decision.below_floor:
             self._payloads[arrival.payload_sha256] = KnownPayload(
-                arrival.payload_sha256, batch.source_table, batch.batch_id, rows
+                arrival.payload_sha256, batch.source_table, batch.batch_id, len(batch.op)
             )
-        self._decisions.account(
-            arrival,
-            Outcome.ACCEPTED if decision.new else Outcome.DUPLICATE,
-            source_table=batch.source_table,
-            batch_id=batch.batch_id,
-            rows_received=rows,
-            rows_new=len(decision.new),
+        self._count_failures(found)
+        self._settle(
+            found,
             rows_duplicate=decision.duplicates + decision.below_floor,
             rows_conflict=len(decision.conflicts),
             rows_below_floor=decision.below_floor,
         )
+
+    def _settle(self, found: _Sorted, *, rows_duplicate: int = 0, **known: int) -> None:
+        """Write down what is new, what is set aside, and the account of the batch."""
+        accepted, staged = found.accepted, sum(len(part.rows.rows) for part in found.staged)
+        if accepted.rows:
+            self._decisions.outcomes.accept(accepted)
+            self._decisions.name_keys(accepted.points)
+            self._newest.advance(accepted)
+        for part in found.staged:
+            self._decisions.stage_rows(part)
+        outcome, code = _outcome_of(found)
+        self._decisions.account(
+            accepted.arrival,
+            outcome,
+            source_table=accepted.batch.source_table,
+            batch_id=accepted.batch.batch_id,
+            code=code,
+            rows_received=len(accepted.rows) + staged + rows_duplicate,
+            rows_new=len(accepted.rows),
+            rows_staged=staged,
+            rows_duplicate=rows_duplicate,
+            **known,
+        )
+
+    def _count_failures(self, found: _Sorted) -> None:
+        """Open the circuit when too many rows in a row could not be materialized.
+
+        A release counts none: how it is cut must not make a difference.
+        """
+        table = found.accepted.batch.source_table
+        lineage = self._decisions.state.lineage(table)
+        misfits = {
+            row
+            for part in found.staged
+            if part.reason is StagingReason.MATERIALIZATION_FAILED
+            for row in part.rows.rows
+        }
+        if not misfits:
+            lineage.failures = 0 if found.accepted.rows else lineage.failures
+            return
+        rows = sorted({*found.accepted.rows, *misfits})
+        most = self._decisions.rulings.circuit_opens_at
+        lineage.failures, opened = failures_in_a_row(lineage.failures, rows, misfits, most=most)
+        if opened:
+            note = "values do not fit columns of the primary key or NOT NULL columns"
+            self._decisions.pause(table, PauseReason.CIRCUIT_OPEN, note)
 
     def _memory(self, source_table: str) -> LineageMemory:
         memory = self._memories.get(source_table)
@@ -159,6 +245,19 @@ class RowIntake:
             memory = LineageMemory(source_table, self._decisions.history)
             self._memories[source_table] = memory
         return memory
+
+
+def _none_of(told: AcceptedRows) -> AcceptedRows:
+    return msgspec.structs.replace(told, rows=())
+
+
+def _outcome_of(found: _Sorted) -> tuple[Outcome, str | None]:
+    """What became of a batch; of one that was only set aside, with the reason."""
+    if found.accepted.rows:
+        return Outcome.ACCEPTED, None
+    if found.staged:
+        return Outcome.STAGED, found.staged[0].reason.value
+    return Outcome.DUPLICATE, None
 
 
 def _highest_commit_seq(batch: RowBatch, rows: Sequence[int]) -> int:

@@ -7,11 +7,12 @@ watermarks, floors and schemas. Nothing per batch and nothing per primary key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from ilyama_protocol.fingerprint import SchemaColumn
+from ilyama_protocol.limits import INT64_MIN
 
 PAYLOAD_BYTES_PER_ROW = 40
 """No row of a batch can be written in fewer bytes, so its rows never outrun this clock."""
@@ -23,6 +24,10 @@ MOST_MARKS = 16
 
 EPOCHS_WELL_MARKED = 2
 """Of epochs before these hardly anything comes any more: two marks will do."""
+
+
+NO_TS = INT64_MIN
+"""Before every moment."""
 
 
 class BoundSchema(msgspec.Struct, array_like=True):
@@ -39,6 +44,43 @@ class Mark(NamedTuple):
     drain_id: int
 
 
+class BatchMark(NamedTuple):
+    """The highest telemetry batch id up to a drain: higher ones came in later drains."""
+
+    batch_id: str
+    drain_id: int
+
+
+class TelemetryState(msgspec.Struct, omit_defaults=True):
+    """What is remembered of the telemetry of one source table.
+
+    Numbers of batches are compared within an era; an operator may begin a new one, and with it
+    the numbers. Drains up to `era_after` belong to the eras before.
+    """
+
+    batch_seq: int = -1
+    """The highest number accepted or staged in this era."""
+    max_ts: int = NO_TS
+    """The latest ts of a row that may have given datapoints."""
+    era: int = 0
+    era_after: int = 0
+    marks: list[Mark] = []
+    """Where `max_ts` stood up to drains."""
+
+    def stored_after(self, ts: int) -> int:
+        """The last drain of those that surely stored no datapoint of a moment or later."""
+        return max((mark.drain_id for mark in self.marks if mark.watermark < ts), default=0)
+
+    def mark(self, drain_id: int, before: TelemetryState) -> None:
+        """Note that a drain has raised the latest ts, and from where."""
+        if before.max_ts != self.max_ts:
+            self.marks = _thinned([*self.marks, Mark(before.max_ts, drain_id - 1)])
+
+    def begin_era(self, last_drain: int) -> None:
+        """Let the numbers of batches begin anew after a drain."""
+        self.era, self.era_after, self.batch_seq = self.era + 1, last_drain, -1
+
+
 class LineageState(msgspec.Struct, omit_defaults=True):
     """What is remembered of one source table of a device."""
 
@@ -46,6 +88,14 @@ class LineageState(msgspec.Struct, omit_defaults=True):
     floors: dict[str, int] = {}
     schemas: dict[str, BoundSchema] = {}
     marks: dict[str, list[Mark]] = {}
+    telemetry: TelemetryState = msgspec.field(default_factory=TelemetryState)
+    failures: int = 0
+    """How many rows in a row, the last ones, could not be materialized."""
+
+    def schema_at(self, schema_hash: str, received_at: int) -> BoundSchema | None:
+        """The columns behind a hash as they were bound at a moment; None while they were not."""
+        bound = self.schemas.get(schema_hash)
+        return bound if bound is not None and bound.holds_from <= received_at else None
 
     def stored_after(self, epoch: str, commit_seq: int) -> int:
         """The last drain of those that surely stored no row of an epoch from a number on."""
@@ -62,6 +112,7 @@ class LineageState(msgspec.Struct, omit_defaults=True):
         for epoch in list(self.marks)[:-EPOCHS_WELL_MARKED]:
             first, *others = self.marks[epoch]
             self.marks[epoch] = [first, *others[-1:]]
+        self.telemetry.mark(drain_id, before.telemetry)
 
 
 class DeviceState(msgspec.Struct, omit_defaults=True):
@@ -70,6 +121,9 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
     next_received_at: int | None = None
     epochs: dict[str, int] = {}
     lineages: dict[str, LineageState] = {}
+    batch_id: str = ""
+    """The highest id of a telemetry batch that was accepted or staged; ids compare as texts."""
+    batch_marks: list[BatchMark] = []
 
     def receive(self, landed_at: int, payload_bytes: int) -> int:
         """Advance the device's clock past a message and return its effective received_at."""
@@ -88,16 +142,32 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
         return self.epochs.get(epoch, len(self.epochs))
 
     def mark(self, drain_id: int, before: DeviceState) -> None:
-        """Note which watermarks of all lineages a drain has raised."""
+        """Note what a drain has raised, and from where."""
         for table, lineage in self.lineages.items():
             lineage.mark(drain_id, before.lineages.get(table, LineageState()))
+        if before.batch_id != self.batch_id:
+            mark = BatchMark(before.batch_id, drain_id - 1)
+            self.batch_marks = _thinned([*self.batch_marks, mark])
+
+    def batches_after(self, batch_id: str) -> int:
+        """The last drain of those that surely accepted no telemetry batch of an id."""
+        marks = self.batch_marks
+        return max((mark.drain_id for mark in marks if mark.batch_id < batch_id), default=0)
+
+    def telemetry(self, source_table: str) -> TelemetryState:
+        """What is remembered of a table's telemetry, to be read only."""
+        lineage = self.lineages.get(source_table)
+        return TelemetryState() if lineage is None else lineage.telemetry
 
     def copy(self) -> DeviceState:
         """An independent copy, so that a decision can be thrown away."""
         return decode_state(encode_state(self))
 
 
-def _thinned(marks: Sequence[Mark]) -> list[Mark]:
+_AnyMark = TypeVar("_AnyMark")
+
+
+def _thinned(marks: Sequence[_AnyMark]) -> list[_AnyMark]:
     """The first mark, the newest ones, and between them ever fewer the older they are."""
     if len(marks) <= MOST_MARKS:
         return list(marks)

@@ -64,12 +64,18 @@ def _telemetry_batch(case: Case) -> TelemetryBatch:
         cursor_start_us=microseconds(min(case.instants)),
         cursor_end_us=microseconds(max(case.instants)),
         schema_columns=case.schema_columns,
-        ts_us=[microseconds(instant) for instant in case.instants],
-        row_id=[row["row_id"].lower() if row.get("row_id") else None for row in rows],
+        ts_us=array("q", map(microseconds, case.instants)),
+        row_id=row_ids([row.get("row_id") for row in rows]),
         fields_text=field_texts(case.payload),
-        fields=[row["fields"] for row in rows],
-        document=document,
+        contents=MixedContents([row["fields"] for row in rows]),
     )
+
+
+def row_ids(sent: list[str | None]) -> list[str | None] | None:
+    """Return the ids of rows in lower case, None when no row has one."""
+    if sent.count(None) == len(sent):
+        return None
+    return [row_id and row_id.lower() for row_id in sent]
 
 
 def _observation(document: dict[str, Any]) -> Observation:

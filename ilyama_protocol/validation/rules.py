@@ -51,6 +51,7 @@ _RULES_OF: dict[MessageKind | None, tuple[Rule, ...]] = {
 }
 _LAST_RULE_WITHOUT_TABLE = 3
 _LAST_RULE_WITHOUT_BATCH_ID = 8
+_LAST_RULE_WITHOUT_BATCH_SEQ = 10
 
 
 def rejection_of(case: Case) -> Rejection | None:
@@ -66,6 +67,7 @@ def _rejection(case: Case, rule: Rule, fault: Fault) -> Rejection:
         return Rejection(rule.code, fault.json_path, fault.message)
     table, sent_rows = case.document.get("source_table"), case.document.get("rows")
     has_batch_id = case.kind in BATCHES and rule.number > _LAST_RULE_WITHOUT_BATCH_ID
+    has_batch_seq = case.kind in TELEMETRY and rule.number > _LAST_RULE_WITHOUT_BATCH_SEQ
     return Rejection(
         rule.code,
         fault.json_path,
@@ -73,4 +75,5 @@ def _rejection(case: Case, rule: Rule, fault: Fault) -> Rejection:
         source_table=table if envelopes.is_table_name(table) else None,
         row_count=len(sent_rows) if isinstance(sent_rows, list) else 0,
         batch_id=case.document["batch_id"].lower() if has_batch_id else None,
+        batch_seq=case.document["batch_seq"] if has_batch_seq else None,
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
@@ -15,12 +15,14 @@ from sqlalchemy import (
     Connection,
     Label,
     Select,
+    and_,
     case,
     collate,
     delete,
     exists,
     func,
     literal,
+    or_,
     select,
     text,
     tuple_,
@@ -158,7 +160,7 @@ class CurrentValues:
         self._connection.execute(
             update(CURRENT_VALUE)
             .values({name: given[name] for name in given if name not in _IDENTIFYING})
-            .where(is_known, incoming.c.ts > CURRENT_VALUE.c.ts)
+            .where(is_known, _outdoes(given))
         )
         # In the order of their index, new entries lie side by side.
         new = select(*given.values()).where(~exists().where(is_known)).order_by(incoming.c.identity)
@@ -246,6 +248,15 @@ class CurrentValues:
     def _stream(self, query: Select[tuple[object, ...]]) -> Iterator[CurrentValueRecord]:
         rows = self._connection.execution_options(yield_per=10_000).execute(query)
         return (CurrentValueRecord(*row) for row in rows)
+
+
+def _outdoes(given: Mapping[str, ColumnElement[Any]]) -> ColumnElement[bool]:
+    """Whether a value is current rather than the one that is there; at one moment, names rank."""
+    ranks = ("source", "kind")
+    ours = tuple_(*(collate(given[name], "C") for name in ranks))
+    theirs = tuple_(*(collate(CURRENT_VALUE.c[name], "C") for name in ranks))
+    at_once = and_(given["ts"] == CURRENT_VALUE.c.ts, ours < theirs)
+    return or_(given["ts"] > CURRENT_VALUE.c.ts, at_once)
 
 
 def _contributors(source: ColumnElement[str], datapoint: ColumnElement[str]) -> ColumnElement[str]:

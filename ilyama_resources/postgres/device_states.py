@@ -14,10 +14,12 @@ from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.intake.state import (
+    BatchMark,
     BoundSchema,
     DeviceState,
     LineageState,
     Mark,
+    TelemetryState,
     decode_state,
     encode_state,
 )
@@ -35,6 +37,8 @@ class KeptLineage(msgspec.Struct, omit_defaults=True):
     floors: dict[str, int] = {}
     schemas: dict[str, int] = {}
     marks: dict[str, list[Mark]] = {}
+    telemetry: TelemetryState = msgspec.field(default_factory=TelemetryState)
+    failures: int = 0
 
 
 class KeptState(msgspec.Struct, omit_defaults=True):
@@ -43,6 +47,8 @@ class KeptState(msgspec.Struct, omit_defaults=True):
     next_received_at: int | None = None
     epochs: dict[str, int] = {}
     lineages: dict[str, KeptLineage] = {}
+    batch_id: str = ""
+    batch_marks: list[BatchMark] = []
 
 
 class DeviceStates:
@@ -114,10 +120,14 @@ def _kept(state: DeviceState) -> str:
             lineage.floors,
             {schema_hash: bound.holds_from for schema_hash, bound in lineage.schemas.items()},
             lineage.marks,
+            lineage.telemetry,
+            lineage.failures,
         )
         for table, lineage in state.lineages.items()
     }
-    kept = KeptState(state.next_received_at, state.epochs, lineages)
+    kept = KeptState(
+        state.next_received_at, state.epochs, lineages, state.batch_id, state.batch_marks
+    )
     return msgspec.json.encode(kept).decode()
 
 
@@ -131,7 +141,11 @@ def _whole(kept: KeptState, columns: Mapping[str, Columns]) -> DeviceState:
                 for schema_hash, holds_from in lineage.schemas.items()
             },
             lineage.marks,
+            lineage.telemetry,
+            lineage.failures,
         )
         for table, lineage in kept.lineages.items()
     }
-    return DeviceState(kept.next_received_at, kept.epochs, lineages)
+    return DeviceState(
+        kept.next_received_at, kept.epochs, lineages, kept.batch_id, kept.batch_marks
+    )

@@ -31,11 +31,15 @@ from ilyama_resources.postgres.drains import Drains
 from ilyama_resources.postgres.events import Events
 from ilyama_resources.postgres.idempotent_answers import IdempotentAnswers
 from ilyama_resources.postgres.ledger import Ledger
+from ilyama_resources.postgres.lineages import Lineages
+from ilyama_resources.postgres.pauses import Pauses
 from ilyama_resources.postgres.registries import Registries
 from ilyama_resources.postgres.rejection_replays import RejectionReplays
 from ilyama_resources.postgres.rejections import Rejections
 from ilyama_resources.postgres.schema_versions import is_newest, upgrade
 from ilyama_resources.postgres.segments import Segments
+from ilyama_resources.postgres.sequence_resets import SequenceResets
+from ilyama_resources.postgres.staged_backlog import StagedBacklog
 from ilyama_resources.postgres.warehouses import Warehouses
 
 _PATIENCE = {
@@ -69,6 +73,10 @@ class Transaction:
         self.device_states = DeviceStates(connection)
         self.current_values = CurrentValues(connection)
         self.ledger = Ledger(connection)
+        self.pauses = Pauses(connection)
+        self.backlog = StagedBacklog(connection)
+        self.lineages = Lineages(connection)
+        self.sequence_resets = SequenceResets(connection)
         self.events = Events(connection)
         self.audit = AuditLog(connection)
         self.rejections = Rejections(connection)

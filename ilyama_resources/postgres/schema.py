@@ -12,6 +12,7 @@ from sqlalchemy import (
     DateTime,
     Double,
     ForeignKey,
+    Identity,
     Integer,
     LargeBinary,
     MetaData,
@@ -80,6 +81,41 @@ LINEAGE = Table(
     Column("instances", BigInteger, nullable=False, server_default="0"),
 )
 """`instances` is how many of them have current values, or more: who needs to know counts them."""
+
+LINEAGE_PAUSE = Table(
+    "lineage_pause",
+    METADATA,
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    Column("reason", Text, primary_key=True),
+    _moment("since", nullable=False),
+    Column("note", Text),
+)
+"""A lineage without a line here is active."""
+
+STAGED_BACKLOG = Table(
+    "staged_backlog",
+    METADATA,
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    Column("staging_reason", Text, primary_key=True),
+    Column("drain_id", BigInteger, primary_key=True),
+    Column("rows", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("retry", Boolean, nullable=False, server_default="false"),
+    Column("released_in", BigInteger),
+)
+"""What each drain has set aside; `released_in` is the drain that has materialized it since."""
+
+SEQUENCE_RESET = Table(
+    "sequence_reset",
+    METADATA,
+    Column("reset_id", BigInteger, Identity(), nullable=False, unique=True),
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    _moment("requested_at", nullable=False),
+)
+"""The next drain of the device applies it."""
 
 DRAIN = Table(
     "drain",

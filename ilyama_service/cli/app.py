@@ -18,6 +18,7 @@ from ilyama_service.cli.commands import (
     ui,
     up,
 )
+from ilyama_service.cli.lineage_commands import lineages
 from ilyama_service.cli.rejection_commands import rejections
 from ilyama_service.cli.sentences import sentence_of
 
@@ -41,6 +42,7 @@ app.command("ingest")(ingest)
 app.command("drain")(drain)
 app.command("drains")(drains)
 app.add_typer(rejections, name="rejections")
+app.add_typer(lineages, name="lineages")
 app.command("ui")(ui)
 app.command("simulate")(simulate)
 

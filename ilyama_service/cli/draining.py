@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any, cast
 
 from dagster import (
@@ -106,9 +106,12 @@ def _say_when_another_drains(gateway: Gateway) -> None:
 def _next_day(gateway: Gateway) -> date | None:
     with gateway.transaction() as tx:
         unfinished, pending = tx.drains.unfinished(), tx.segments.pending()
+        free = tx.backlog.free()
     if unfinished is not None:
         return unfinished.day
-    return pending[0].day if pending else None
+    if pending:
+        return pending[0].day
+    return datetime.now(UTC).date() if free.lineages else None
 
 
 def _something_waits(gateway: Gateway) -> bool:

@@ -34,6 +34,13 @@ def instant(value: object) -> Fraction | None:
     return whole + Fraction(int((match[7] or "").ljust(9, "0")), 10**9)
 
 
+def microseconds(text: str) -> int:
+    """A timestamp in microseconds since 1970, what is finer cut off."""
+    seconds = instant(text)
+    assert seconds is not None, text
+    return int((seconds - _days_before(1970, 1, 1) * 86400) * 10**6 // 1)
+
+
 def _offset_seconds(match: re.Match[str]) -> int | None:
     if match[8] is None:
         return 0

@@ -3,16 +3,27 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from tests.oracle.canonical import content, pk_hash
 from tests.oracle.datapoints import Datapoints
 from tests.oracle.device_tables import DeviceTables
-from tests.oracle.instants import utc_day
+from tests.oracle.instants import microseconds, utc_day
 from tests.oracle.predicates import legal_table
-from tests.oracle.records import Event, LedgerLine, RawBatch, RejectedBatch, RowChange
+from tests.oracle.records import (
+    Event,
+    LedgerLine,
+    RawBatch,
+    RejectedBatch,
+    RowChange,
+    TelemetrySample,
+)
 from tests.oracle.rows import RowKey, RowMemory
 from tests.oracle.scanner import SourceObject
+from tests.oracle.staging import HOLDING, Aside, AsideSample, Columns, Lineage, Staging, misfits
+from tests.oracle.telemetry import TelemetryMemory
 from tests.oracle.topics import Address, parse_topic
 from tests.oracle.validation import Verdict, judge
 
@@ -40,13 +51,16 @@ class Oracle:
         self._registry = dict(registry or {})
         self._served_instances = served_instances
         self._not_before: dict[str, int] = {}
-        self._affinities: dict[tuple[str, str, str], dict[str, str]] = {}
+        self._columns: dict[tuple[str, str, str], Columns] = {}
+        self.staging = Staging()
         self._memory = RowMemory()
+        self._telemetry = TelemetryMemory()
         self._datapoints = Datapoints()
         self.device_tables = DeviceTables()
         self._raw: list[RawBatch] = []
         self._rejected: list[RejectedBatch] = []
         self._changes: list[RowChange] = []
+        self._samples: list[TelemetrySample] = []
         self._ledger: list[LedgerLine] = []
 
     def feed(self, event: Event) -> None:
@@ -74,13 +88,24 @@ class Oracle:
             "raw_batches": [row._asdict() for row in self._raw],
             "rejected_batches": [row._asdict() for row in self._rejected],
             "row_changes": [row._asdict() for row in self._changes],
-            "key_conflicts": [row._asdict() for row in self._memory.conflicts()],
+            "staged_rows": [row._asdict() for row in self.staging.rows],
+            "telemetry_samples": [row._asdict() for row in self._samples],
+            "key_conflicts": [
+                row._asdict()
+                for memory in (self._memory, self._telemetry, self._datapoints)
+                for row in memory.conflicts()
+            ],
             "batch_ledger": [row._asdict() for row in self._ledger],
             "metric_datapoint": [row._asdict() for row in self._datapoints.metric],
             "state_datapoint": [row._asdict() for row in self._datapoints.state],
             "quarantined_datapoints": [row._asdict() for row in self._datapoints.quarantined],
             "current_value": [row._asdict() for row in self._datapoints.current()],
         }
+
+    @property
+    def out_of_window(self) -> int:
+        """How many values were too old or too far ahead to give a datapoint."""
+        return self._datapoints.out_of_window
 
     def served_current_values(self) -> list[dict[str, Any]]:
         """The current values without those of lineages with too many instances."""
@@ -107,9 +132,45 @@ class Oracle:
         table = verdict.document.get("source_table")
         if verdict.is_readable and legal_table(table):
             line = line._replace(source_table=table)
+        if verdict.code is None and line.kind == "telemetry":
+            return self._telemetry_line(line, verdict, payload)
         if verdict.code is not None:
             return self._rejected_line(line, verdict, payload)
         return self._taken_line(line, verdict.document) if line.kind == "rows" else line
+
+    def _telemetry_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
+        """Checks 19 to 21, which need to know what came before."""
+        batch, device_id = verdict.document, str(line.device_id)
+        outcome = self._telemetry.outcome(device_id, batch)
+        if outcome.endswith("batch_seq"):
+            refused = verdict._replace(code=outcome, json_path="$.batch_seq")
+            return self._rejected_line(line, refused, payload)
+        line = line._replace(batch_id=batch["batch_id"].lower(), batch_seq=batch["batch_seq"])
+        affinities, rows = _affinities(self._columns_of(line, batch)), len(batch["rows"])
+        asides = [
+            AsideSample(
+                "lineage_paused",
+                line,
+                _sample(line, batch, index),
+                batch["rows"][index]["fields"],
+                affinities,
+            )
+            for index in range(rows if outcome == "new" else 0)
+        ]
+        if asides and self.staging.waits((device_id, batch["source_table"])):
+            for aside in asides:
+                self.staging.set_sample_aside(aside)
+            told = _outcome(Counter({"lineage_paused": rows}))
+            return line._replace(**told, rows_received=rows)
+        for aside in asides:
+            self._shown_sample(aside)
+        return line._replace(
+            outcome="accepted" if outcome == "new" else "duplicate",
+            rows_received=rows,
+            rows_new=rows if outcome == "new" else 0,
+            rows_duplicate=0 if outcome == "new" else rows,
+            rows_conflict=rows if outcome == "conflict" else 0,
+        )
 
     def _rejected_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
         rows = verdict.document.get("rows") if verdict.is_readable else None
@@ -127,38 +188,47 @@ class Oracle:
             )
         )
         is_named = line.kind in _BATCHES and verdict.has_batch_id
+        is_numbered = line.kind == "telemetry" and verdict.has_batch_seq
         return line._replace(
             batch_id=verdict.document["batch_id"].lower() if is_named else None,
+            batch_seq=verdict.document["batch_seq"] if is_numbered else None,
             outcome="rejected",
             code=code,
             rows_received=count,
             rows_rejected=count,
         )
 
+    def release(self, *, retried: frozenset[Lineage] = frozenset()) -> None:
+        """Show what was set aside and is held by nothing any more."""
+        for line, asides in groupby(self.staging.freed(retried=retried), key=attrgetter("line")):
+            outcomes = Counter(
+                self._shown(aside) if isinstance(aside, Aside) else self._shown_sample(aside)
+                for aside in asides
+            )
+            self._ledger.append(_released_line(line, outcomes))
+
     def _taken_line(self, line: LedgerLine, batch: SourceObject) -> LedgerLine:
         line = line._replace(batch_id=batch["batch_id"].lower())
-        affinities = self._affinities_of(line, batch)
+        columns = self._columns_of(line, batch)
+        is_paused = self.staging.is_paused((str(line.device_id), batch["source_table"]))
         outcomes = Counter(
-            self._take_row(line, batch, index=index, affinities=affinities)
+            self._take_row(line, batch, index=index, columns=columns, is_paused=is_paused)
             for index in range(len(batch["rows"]))
         )
         return line._replace(
-            outcome="accepted" if outcomes["new"] else "duplicate",
+            **_outcome(outcomes),
             rows_received=outcomes.total(),
-            rows_new=outcomes["new"],
             rows_duplicate=outcomes["duplicate"] + outcomes["conflict"],
             rows_conflict=outcomes["conflict"],
         )
 
-    def _affinities_of(self, line: LedgerLine, batch: SourceObject) -> dict[str, str] | None:
+    def _columns_of(self, line: LedgerLine, batch: SourceObject) -> Columns | None:
         """What is known of a schema from the first valid batch that spelled it out."""
         place = (str(line.device_id), batch["source_table"], batch["schema_hash"])
         schema = batch.get("schema_columns")
-        if schema is not None and place not in self._affinities:
-            self._affinities[place] = {
-                column["name"]: column["decl_type_affinity"] for column in schema["columns"]
-            }
-        return self._affinities.get(place)
+        if schema is not None and place not in self._columns:
+            self._columns[place] = {column["name"]: column for column in schema["columns"]}
+        return self._columns.get(place)
 
     def _take_row(
         self,
@@ -166,7 +236,8 @@ class Oracle:
         batch: SourceObject,
         *,
         index: int,
-        affinities: dict[str, str] | None,
+        columns: Columns | None,
+        is_paused: bool,
     ) -> str:
         sent = batch["rows"][index]
         pk, row = sent["pk"], sent.get("row")
@@ -178,13 +249,56 @@ class Oracle:
             commit_seq=sent["commit_seq"],
         )
         outcome = self._memory.outcome(key, content(sent["op"], row))
-        if outcome == "new":
-            late = self._memory.is_late(key)
-            change = _row_change(key, line, batch=batch, index=index, late=late)
-            self._changes.append(change)
-            self._datapoints.observe(change, pk=pk, row=row, affinities=affinities)
-            self.device_tables.observe(change, row=row, affinities=affinities)
+        if outcome != "new":
+            return outcome
+        late = self._memory.is_late(key)
+        change = _row_change(key, line, batch=batch, index=index, late=late)
+        aside = Aside("lineage_paused", line, change, pk, row, columns)
+        if is_paused:
+            self.staging.set_aside(aside)
+            return aside.reason
+        outcome = self._shown(aside)
+        self.staging.count(aside, failed=outcome != "new")
         return outcome
+
+    def _shown_sample(self, aside: AsideSample) -> str:
+        self._samples.append(aside.change)
+        self._datapoints.sample(aside.change, fields=aside.fields, affinities=aside.affinities)
+        return "new"
+
+    def _shown(self, aside: Aside) -> str:
+        """Show a decided row, or set it aside when that cannot be."""
+        if misfits(aside.pk, aside.row, aside.columns):
+            self.staging.set_aside(aside._replace(reason="materialization_failed"))
+            return "materialization_failed"
+        self._changes.append(aside.change)
+        affinities = _affinities(aside.columns)
+        self._datapoints.observe(aside.change, pk=aside.pk, row=aside.row, affinities=affinities)
+        self.device_tables.observe(aside.change, row=aside.row, affinities=affinities)
+        return "new"
+
+
+def _affinities(columns: Columns | None) -> dict[str, str] | None:
+    if columns is None:
+        return None
+    return {name: column["decl_type_affinity"] for name, column in columns.items()}
+
+
+def _outcome(outcomes: Counter[str]) -> dict[str, Any]:
+    """What became of a batch, from what became of its rows."""
+    reasons = [reason for reason in HOLDING if outcomes[reason]]
+    staged = sum(outcomes[reason] for reason in reasons)
+    told: dict[str, Any] = {"rows_new": outcomes["new"], "rows_staged": staged}
+    if outcomes["new"]:
+        return told | {"outcome": "accepted"}
+    if not reasons:
+        return told | {"outcome": "duplicate"}
+    return told | {"outcome": "staged", "code": reasons[0]}
+
+
+def _released_line(line: LedgerLine, outcomes: Counter[str]) -> LedgerLine:
+    told = line._replace(**_outcome(outcomes), rows_received=outcomes.total(), origin="staged")
+    return told._replace(rows_duplicate=0, rows_conflict=0)
 
 
 def _row_change(
@@ -202,6 +316,24 @@ def _row_change(
         synthetic=False,
         batch_id=str(line.batch_id),
         row_index=index,
+        received_at=line.received_at,
+        day=utc_day(line.received_at),
+    )
+
+
+def _sample(line: LedgerLine, batch: SourceObject, index: int) -> TelemetrySample:
+    sent = batch["rows"][index]
+    row_id = sent.get("row_id")
+    return TelemetrySample(
+        device_id=str(line.device_id),
+        source_table=batch["source_table"],
+        batch_id=str(line.batch_id),
+        batch_seq=batch["batch_seq"],
+        row_index=index,
+        row_id=None if row_id is None else row_id.lower(),
+        ts=microseconds(sent["ts"]),
+        fields=sent["fields"].source,
+        schema_hash=batch["schema_hash"],
         received_at=line.received_at,
         day=utc_day(line.received_at),
     )

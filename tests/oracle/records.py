@@ -54,6 +54,49 @@ class RowChange(NamedTuple):
     day: str
 
 
+class StagedRow(NamedTuple):
+    """A row change or a row of telemetry that was decided and then set aside."""
+
+    device_id: str
+    source_table: str
+    journal_epoch: str | None
+    source_pk_hash: str | None
+    commit_seq: int | None
+    op: str | None
+    pk: str | None
+    row: str | None
+    schema_hash: str
+    late: bool | None
+    synthetic: bool | None
+    batch_id: str
+    row_index: int
+    received_at: int
+    day: str
+    staging_reason: str
+    topic: str
+    kind: str
+    batch_seq: int | None = None
+    row_id: str | None = None
+    ts: int | None = None
+    fields: str | None = None
+
+
+class TelemetrySample(NamedTuple):
+    """One row of an accepted telemetry batch."""
+
+    device_id: str
+    source_table: str
+    batch_id: str
+    batch_seq: int
+    row_index: int
+    row_id: str | None
+    ts: int
+    fields: str
+    schema_hash: str
+    received_at: int
+    day: str
+
+
 class KeyConflict(NamedTuple):
     """Other content that arrived under a known key, and how often."""
 
@@ -77,6 +120,7 @@ class LedgerLine(NamedTuple):
     batch_id: str | None
     payload_sha256: str
     outcome: str
+    batch_seq: int | None = None
     code: str | None = None
     rows_received: int = 0
     rows_new: int = 0
@@ -85,6 +129,7 @@ class LedgerLine(NamedTuple):
     rows_below_floor: int = 0
     rows_rejected: int = 0
     rows_staged: int = 0
+    origin: str = "live"
 
 
 class Datapoint(NamedTuple):

@@ -71,6 +71,11 @@ class Verdict(NamedTuple):
         """Whether the id of a batch can be told: the checks 0 to 8 passed."""
         return self.failed is None or self.failed > 8
 
+    @property
+    def has_batch_seq(self) -> bool:
+        """Whether the number of a telemetry batch can be told: the checks 0 to 10 passed."""
+        return self.failed is None or self.failed > 10
+
 
 def judge(kind: str | None, payload: bytes, *, registered: bool) -> Verdict:
     """Run the checks over one message."""

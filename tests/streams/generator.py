@@ -12,11 +12,17 @@ from tests.streams.other_faults import OTHER_FAULTS
 from tests.streams.row_faults import ROW_FAULTS
 from tests.streams.schema_faults import SCHEMA_FAULTS
 from tests.streams.stream import Stream
+from tests.streams.telemetry_faults import TELEMETRY_FAULTS
 
 Fault = Callable[[Stream], list[Message]]
 
 DAY_US = 86_400_000_000
-SMALL_FAULTS: tuple[Fault, ...] = (*ROW_FAULTS, *SCHEMA_FAULTS, *OTHER_FAULTS)
+SMALL_FAULTS: tuple[Fault, ...] = (
+    *ROW_FAULTS,
+    *SCHEMA_FAULTS,
+    *TELEMETRY_FAULTS,
+    *OTHER_FAULTS,
+)
 FAULTS: dict[str, Fault] = {fault.__name__: fault for fault in (*SMALL_FAULTS, *LARGE_FAULTS)}
 
 

@@ -8,7 +8,11 @@ from typing import Any
 
 from tests.streams.devices import Batch, Device, Message
 from tests.streams.identifiers import Identifiers
+from tests.streams.telemetry import ODD_SAMPLES, Sampler, TelemetryBatch
 from tests.streams.values import TABLES, Table
+
+TELEMETRY_SHARE = 0.2
+"""How much of what devices send when nothing goes wrong is telemetry."""
 
 ANNOUNCES = (range(1), range(3, 4), range(0), range(0, 1_000_000, 2))
 """Which batches of a lineage carry `schema_columns`: the first, a later one, none, every other."""
@@ -35,6 +39,12 @@ class Stream:
         ]
         self.sent: list[Message] = []
         self.batches: list[Batch] = []
+        self.telemetry: list[TelemetryBatch] = []
+        self._samplers = [
+            Sampler(device.root, table, self.ids, rng)
+            for device in self.devices
+            for table in ODD_SAMPLES
+        ]
         self._rows_per_batch = rows_per_batch
         self._batches_of: Counter[tuple[str, str]] = Counter()
         self._fresh_tables = 0
@@ -82,8 +92,36 @@ class Stream:
         self._batches_of[lineage] += 1
         return announced(batch, table) if is_due else batch
 
+    def sampler(self) -> Sampler:
+        """The telemetry of any table of any device."""
+        return self.rng.choice(self._samplers)
+
+    def sampler_of(self, batch: TelemetryBatch) -> Sampler:
+        """The telemetry that a batch came from, or any when it came from a passing one."""
+        for sampler in self._samplers:
+            if (sampler.root, sampler.table.name) == (batch.root, batch.table):
+                return sampler
+        return self.sampler()
+
+    def sampled(self, sampler: Sampler, *, gap: int = 0) -> TelemetryBatch:
+        """The next batch of a sampled table."""
+        return self.remember_telemetry(sampler.batch(self.rng.randint(1, 6), gap=gap))
+
+    def remember_telemetry(self, batch: TelemetryBatch) -> TelemetryBatch:
+        """Make a telemetry batch known to later faults."""
+        self.telemetry.append(batch)
+        return batch
+
+    def known_telemetry(self) -> TelemetryBatch:
+        """Any valid telemetry batch made before."""
+        if not self.telemetry:
+            return self.sampled(self.sampler())
+        return self.rng.choice(self.telemetry)
+
     def plain_message(self) -> Message:
         """What happens when nothing goes wrong."""
+        if self.rng.random() < TELEMETRY_SHARE:
+            return self.sampled(self.sampler()).message()
         device = self.device()
         return self.plain_batch(device, self.rng.choice(device.tables)).message()
 

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ilyama_assets.drains.encoding import Encoder, repeated
+from ilyama_assets.drains.columns import repeated
+from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.tables import TABLES
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.outcomes import Origin
@@ -23,7 +24,10 @@ from tests.unit.intake.traffic import (
     columns,
     engine,
     message,
+    sample,
+    sampled,
     taken,
+    telemetry,
 )
 
 DRAIN = 7
@@ -45,7 +49,7 @@ def _everything() -> IntakeEngine:
     late = change(4, row={"v": "misfit", "w": None})
     met = taken(batch(first, schema=schema), batch(late, schema=schema, number=1), b"{")
     met.stage(message(b"{}", at=NOW + 9_000_000, position=3), "told to")
-    return met
+    return sampled(telemetry(sample(1), sample(-86_400)), engine=met)
 
 
 def test_every_table_has_the_columns_of_its_contract() -> None:
@@ -66,7 +70,7 @@ def test_tables_without_rows_are_left_out() -> None:
 def test_every_row_names_its_drain_and_the_day_of_its_moment() -> None:
     for table in _encoded(_everything()).values():
         for row in plain_rows(table):
-            moment = row["ts"] if "ts" in row else row["received_at"]
+            moment = row["received_at"] if "received_at" in row else row["ts"]
             day = np.datetime64(moment // MICROSECONDS_PER_DAY, "D")
             assert (row["drain_id"], row["day"]) == (DRAIN, str(day))
 

@@ -13,7 +13,11 @@ from ilyama_assets.transforms.newest_points import IDENTITY, merged_points
 Point = dict[str, Any]
 MOMENT = pa.timestamp("us", tz="UTC")
 POINTS = pa.schema(
-    [*((name, pa.string()) for name in IDENTITY), ("ts", MOMENT), ("revision", pa.int64())]
+    [
+        *((name, pa.string()) for name in (*IDENTITY, "source")),
+        ("ts", MOMENT),
+        ("revision", pa.int64()),
+    ]
 )
 
 
@@ -25,11 +29,12 @@ def _points(seed: int) -> list[Point]:
         for key in ("k", "l", "é")
         for instance in ("", "1", "2")
     ]
-    places = [(ts, revision) for ts in range(40) for revision in (0, 1)]
+    sources = ("edge.telemetry", "edge.rows", "z")
+    places = [(ts, s, revision) for ts in range(15) for s in sources for revision in (0, 1)]
     return [
-        key | {"ts": ts, "revision": revision}
+        key | {"ts": ts, "source": source, "revision": revision}
         for key in keys
-        for ts, revision in chance.sample(places, chance.randrange(1, 20))
+        for ts, source, revision in chance.sample(places, chance.randrange(1, 20))
     ]
 
 
@@ -38,9 +43,13 @@ def _newest(points: Sequence[Point]) -> list[Point]:
     for point in points:
         key = tuple(point[name] for name in IDENTITY)
         standing = newest.setdefault(key, point)
-        if (point["ts"], point["revision"]) > (standing["ts"], standing["revision"]):
+        if _rank(point) < _rank(standing):
             newest[key] = point
     return _sorted(newest.values())
+
+
+def _rank(point: Point) -> tuple[int, str, int]:
+    return -point["ts"], point["source"], -point["revision"]
 
 
 def _sorted(points: Any) -> list[Point]:

@@ -284,13 +284,38 @@ def test_known_affinities_bind_and_quarantine_from_their_first_valid_batch_on() 
     tables = fed(
         batch(change(1, id="x", other=1), **hash_only),
         batch(change(1, id="x", other=1), **with_schema()),
-        batch(change(2, id=True, mode=5, other=1), change(3, id=None, mode=None), **hash_only),
+        batch(change(2, mode=5, other=1), change(3, id=None, mode=None), **hash_only),
     )
     assert picked(tables["metric_datapoint"], "key", "value") == [("t.other", 1.0), ("t.id", None)]
     assert picked(tables["state_datapoint"], "key", "value") == [("t.id", "x"), ("t.mode", None)]
     assert picked(tables["quarantined_datapoints"], "key", "kind", "value", "reason") == [
-        ("t.id", "metric", "true", "kind_mismatch"),
         ("t.mode", "state", "5", "kind_mismatch"),
+    ]
+
+
+def test_a_misfit_in_a_key_or_not_null_column_sets_the_row_aside() -> None:
+    tables = fed(
+        batch(change(1, id="x"), change(2, id=None), change(3, id=True), **with_schema()),
+    )
+    assert picked(tables["row_changes"], "commit_seq") == [(2,)]
+    assert picked(tables["staged_rows"], "commit_seq", "staging_reason") == [
+        (1, "materialization_failed"),
+        (3, "materialization_failed"),
+    ]
+    assert picked(tables["batch_ledger"], "outcome", "rows_new", "rows_staged") == [
+        ("accepted", 1, 2)
+    ]
+
+
+def test_five_misfits_in_a_row_pause_the_lineage_from_the_next_batch_on() -> None:
+    misfits = [change(seq, id="x") for seq in range(6)]
+    tables = fed(
+        batch(*misfits, change(6, id=1), **with_schema()), batch(change(7, id=1), **with_schema())
+    )
+    assert picked(tables["row_changes"], "commit_seq") == [(6,)]
+    assert picked(tables["batch_ledger"], "outcome", "code") == [
+        ("accepted", None),
+        ("staged", "lineage_paused"),
     ]
 
 

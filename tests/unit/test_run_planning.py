@@ -118,3 +118,19 @@ def test_short_runs_are_not_succeeded_from_their_beginning() -> None:
     plan = plan_run(WAITING, None, runs, now=NOW, run_lasts=timedelta(seconds=20))
 
     assert plan.day is None
+
+
+@pytest.mark.parametrize(
+    ("pending", "at_work", "day"),
+    [([], 0, NOW.date()), ([], 1, None), (WAITING, 0, MONDAY)],
+    ids=["nothing waits", "a run is at work", "segments wait"],
+)
+def test_staged_rows_that_are_free_are_worth_a_run(
+    pending: list[PendingDay], at_work: int, day: date | None
+) -> None:
+    runs = IntakeRuns(at_work)
+
+    plan = plan_run(pending, None, runs, now=NOW, run_lasts=RUN_LASTS, free_lineages=3)
+
+    assert plan.day == day
+    assert ("staged rows of 3 lineages are free" in plan.reason) == (day == NOW.date())

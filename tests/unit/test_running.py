@@ -19,6 +19,7 @@ def _idle(*, waits_elsewhere: bool) -> Intake:
     landing: Any = SimpleNamespace(put_away=lambda *_, **__: 0, sweep=lambda **_: 0)
     intake: Any = SimpleNamespace(
         drain=lambda _: None,
+        release=lambda _: None,
         waits_elsewhere=lambda _: waits_elsewhere,
         landing=landing,
         gateway=None,

@@ -130,8 +130,9 @@ def test_a_stream_of_one_day_stays_in_it() -> None:
 def test_no_two_datapoints_of_a_series_share_a_time(
     tables: Tables,
 ) -> None:
-    points = tables["metric_datapoint"] + tables["state_datapoint"]
-    assert max(Counter(point["datapoint_id"] for point in points).values()) == 1
+    for table in ("metric_datapoint", "state_datapoint", "quarantined_datapoints"):
+        ids = Counter(point["datapoint_id"] for point in tables[table])
+        assert max(ids.values()) == 1
 
 
 def test_an_unregistered_device_is_turned_away_where_devices_do_not_register_themselves() -> None:

@@ -1,5 +1,6 @@
 """Exactly one row survives per key, and the first arrival wins."""
 
+import json
 from typing import Any
 
 import pytest
@@ -97,7 +98,12 @@ def test_another_operation_under_a_key_is_a_conflict() -> None:
     met = taken(batch(change(1)), batch(change(1, op="delete")))
 
     (conflict,) = met.decisions.conflicts
-    assert conflict.key == RowKey(TABLE, A, pk_hash({"id": 1}), 1)
+    assert (conflict.kind, conflict.source_table) == ("row", TABLE)
+    assert json.loads(conflict.key) == {
+        "commit_seq": 1,
+        "journal_epoch": A,
+        "source_pk_hash": pk_hash({"id": 1}),
+    }
     assert conflict.first == '{"op":"update","row":{"mode":"idle"}}'
     assert conflict.other == '{"op":"delete","row":null}'
 

@@ -8,11 +8,13 @@ from ilyama_protocol.fingerprint import Affinity, SchemaColumn, schema_hash
 from ilyama_protocol.intake.datapoints import Points
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
-from ilyama_protocol.intake.outcomes import LedgerLine, Message
+from ilyama_protocol.intake.outcomes import LedgerLine, Message, Origin
 from ilyama_protocol.intake.state import DeviceState, LineageState
+from tests.streams.telemetry import rfc3339
 
 DEVICE_ID = "acme/dev-1"
 TOPIC = f"{DEVICE_ID}/sync/rows/batch"
+TELEMETRY_TOPIC = f"{DEVICE_ID}/sync/telemetry/batch"
 NOW = 1_777_366_800_000_000
 TABLE = "pumps"
 A = "019693d0-0000-7000-8000-00000000000a"
@@ -22,6 +24,8 @@ UNNAMED_SCHEMA = "a3" * 32
 ONE_ROW = {"mode": "idle"}
 
 Change = dict[str, Any]
+Sample = tuple[int, dict[str, Any]]
+"""The moment and the fields of a row of telemetry."""
 
 
 def change(seq: int, pk: Any = 1, *, op: str = "update", row: Any = ONE_ROW) -> Change:
@@ -69,6 +73,47 @@ def _declaration(table: str, schema: tuple[SchemaColumn, ...]) -> dict[str, Any]
     return {"table_name": table, "columns": declared}
 
 
+def sample(second: float = 0, **fields: Any) -> Sample:
+    """A row of telemetry, so many seconds after the messages land."""
+    return NOW + round(second * 1_000_000), fields or {"celsius": 21.5}
+
+
+def telemetry(
+    *samples: Sample,
+    seq: int = 0,
+    number: int | None = None,
+    table: str = TABLE,
+    schema: tuple[SchemaColumn, ...] = (),
+    **members: Any,
+) -> bytes:
+    """A telemetry batch; its id follows its number unless told otherwise."""
+    moments = [ts for ts, _ in samples]
+    document = {
+        "format_version": 1,
+        "capture_strategy": "sqlite_telemetry_batch_v1",
+        "batch_id": f"019693e0-7c1a-7b3e-9f00-{seq if number is None else number:012x}",
+        "batch_seq": seq,
+        "source_table": table,
+        "schema_hash": schema_hash(table, schema) if schema else UNNAMED_SCHEMA,
+        "cursor_start_ts": rfc3339(min(moments)),
+        "cursor_end_ts": rfc3339(max(moments)),
+        "row_count": len(samples),
+        "rows": [{"ts": rfc3339(ts), "fields": fields} for ts, fields in samples],
+    }
+    if schema:
+        document["schema_columns"] = _declaration(table, schema)
+    return json.dumps(document | members, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def sampled(*payloads: bytes, engine: IntakeEngine | None = None) -> IntakeEngine:
+    """An engine that took telemetry batches, which landed a second apart, in one drain."""
+    taking = engine or _knowing_nothing()
+    for position, payload in enumerate(payloads):
+        at = NOW + position * 1_000_000
+        taking.decide(message(payload, at=at, position=position, topic=TELEMETRY_TOPIC))
+    return taking
+
+
 def message(
     payload: bytes, *, at: int = NOW, position: int = 0, topic: str = TOPIC, **properties: str
 ) -> Message:
@@ -80,8 +125,19 @@ def engine(
     *,
     history: History | None = None,
     inspect: Callable[[Message], None] | None = None,
+    origin: Origin = Origin.LIVE,
 ) -> IntakeEngine:
-    return IntakeEngine(Device(DEVICE_ID), state or DeviceState(), history=history, inspect=inspect)
+    return IntakeEngine(
+        Device(DEVICE_ID),
+        state or DeviceState(),
+        history=history,
+        inspect=inspect,
+        origin=origin,
+    )
+
+
+def _knowing_nothing() -> IntakeEngine:
+    return engine()
 
 
 def decided(payloads: Iterable[bytes], engine: IntakeEngine) -> IntakeEngine:

@@ -1,0 +1,114 @@
+"""Staged rows on their way back: read from the files of `staged_rows`, device by device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ilyama_assets.drains.rebuilding import decided_rows, decided_samples
+from ilyama_assets.drains.replayed_messages import in_microseconds
+from ilyama_assets.tables import STAGED_ROWS
+from ilyama_protocol.intake.lineage_rulings import DECIDED, StagingReason
+from ilyama_protocol.intake.outcomes import DecidedRows, DecidedSamples, Message
+from ilyama_protocol.topics import MessageKind
+from ilyama_resources.data_files import as_declared
+from ilyama_resources.delta import Warehouse
+from ilyama_resources.postgres.staged_backlog import StagedSum
+
+_CHOICE = ("device_id", "source_table", "staging_reason", "drain_id")
+_CHOICE_SCHEMA = pa.schema([STAGED_ROWS.schema.field(name) for name in _CHOICE])
+_READ = [name for name in STAGED_ROWS.file_schema.names if name not in ("payload", "error")]
+
+Decided = DecidedRows | DecidedSamples
+
+
+def files_of(warehouse: Warehouse, released: Sequence[StagedSum]) -> list[str]:
+    """The files that may hold what is to be released, by their statistics."""
+    if not released:
+        return []
+    devices = sorted({found.device_id for found in released})
+    drains = sorted({found.drain_id for found in released})
+    bounds = {"device_id": (devices[0], devices[-1]), "drain_id": (drains[0], drains[-1])}
+    return warehouse.files_within(STAGED_ROWS.name, bounds)
+
+
+def holds_rows(path: str) -> bool:
+    """Whether a file holds decided rows; older builds staged whole messages only."""
+    return "source_pk_hash" in pq.read_schema(path).names
+
+
+def read_staged(
+    paths: Iterable[str], released: Sequence[StagedSum]
+) -> dict[str, Iterator[Decided]]:
+    """What is to be released, by device: telemetry, then rows, each in the order it came in."""
+    wanted = _wanted([found for found in released if found.staging_reason in DECIDED])
+    parts = [_chosen(path, wanted, _READ) for path in paths if holds_rows(path)]
+    rows = pa.concat_tables([STAGED_ROWS.file_schema.empty_table().select(_READ), *parts])
+    return {device_id: decided(device_id, found) for device_id, found in _by_device(rows)}
+
+
+def decided(device_id: str, staged: pa.Table) -> Iterator[Decided]:
+    """What was staged of one device, as it was decided; rebuilt when it is asked for."""
+    is_telemetry = pc.equal(staged["kind"], MessageKind.TELEMETRY)
+    samples, rows = staged.filter(is_telemetry), staged.filter(pc.invert(is_telemetry))
+    if samples.num_rows:
+        yield from decided_samples(device_id, samples)
+    if rows.num_rows:
+        yield from decided_rows(device_id, rows)
+
+
+def _wanted(released: Sequence[StagedSum]) -> pa.Table:
+    columns = [[getattr(found, name) for found in released] for name in _CHOICE]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, _CHOICE_SCHEMA, strict=True)]
+    return pa.table(arrays, schema=_CHOICE_SCHEMA)
+
+
+def _chosen(path: str, wanted: pa.Table, columns: list[str]) -> pa.Table:
+    rows = as_declared(pq.read_table(path, columns=columns, partitioning=None), STAGED_ROWS)
+    places = pa.array(np.arange(rows.num_rows))
+    keys = rows.select(_CHOICE).cast(_CHOICE_SCHEMA).append_column("place", places)
+    found = keys.join(wanted, keys=list(_CHOICE), join_type="left semi")["place"]
+    return rows if len(found) == rows.num_rows else rows.take(np.sort(found.to_numpy()))
+
+
+def read_undecided(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[str, list[Message]]:
+    """Messages that broke the engine and are to be decided anew, by device and in order."""
+    broken = [found for found in released if found.staging_reason == StagingReason.ENGINE_ERROR]
+    found: dict[str, list[Message]] = {}
+    for path in paths if broken else ():
+        rows = _chosen(path, _wanted(broken), [*_READ, "payload"]) if holds_rows(path) else None
+        for row in in_microseconds(rows).to_pylist() if rows is not None else ():
+            found.setdefault(row["device_id"], []).append(_message(row))
+    for messages in found.values():
+        messages.sort(key=attrgetter("landed_at"))
+    return found
+
+
+def _message(row: dict[str, Any]) -> Message:
+    properties = row["user_properties"]
+    return Message(
+        row["segment_id"],
+        row["position"],
+        row["topic"],
+        row["payload"],
+        row["received_at"],
+        user_properties=msgspec.json.decode(properties) if properties else {},
+    )
+
+
+def _by_device(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    devices = rows["device_id"].combine_chunks().dictionary_encode()
+    codes = devices.indices.to_numpy()
+    moments = rows["received_at"].cast(pa.int64()).to_numpy()
+    order = np.lexsort((rows["row_index"].to_numpy(), moments, codes))
+    rows, codes = rows.take(order), codes[order]
+    begins = np.flatnonzero(np.diff(codes, prepend=-1))
+    for begin, end in zip(begins, [*begins[1:], len(codes)], strict=True):
+        yield devices.dictionary[codes[begin]].as_py(), rows.slice(begin, end - begin)

@@ -1,0 +1,83 @@
+"""Rows that cannot be materialized: a value that a key or a NOT NULL column cannot hold.
+
+Elsewhere such a value is merely quarantined; a row without a key, or with a hole where none may
+be, would be no row. Most batches have no misfit at all, which the types of whole columns tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from ilyama_protocol.identifiers import key_of
+from ilyama_protocol.intake.datapoints import (
+    KIND_MISMATCH,
+    METRIC_AFFINITIES,
+    Points,
+    fits_kind,
+)
+from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
+from ilyama_protocol.intake.state import BoundSchema
+
+_UNSEEN, _FITS, _MISFIT = range(3)
+
+
+class Misfits:
+    """Finds the rows of one schema of one table that cannot be materialized."""
+
+    def __init__(self, source_table: str, schema: BoundSchema, keys: KnownKeys) -> None:
+        self._keys = keys
+        self._required = {
+            key_of(source_table, column.name)
+            for column in schema.columns
+            if column.pk_ordinal or column.not_null
+        }
+        self._metric_members = {
+            column.name: column.decl_type_affinity in METRIC_AFFINITIES
+            for column in schema.columns
+            if column.pk_ordinal
+        }
+        self._judged = np.zeros(0, np.int8)
+
+    def among(self, rows: Sequence[int], points: Sequence[Points], numbers: KeyNumbers) -> set[int]:
+        """Those of the given rows that cannot be, by their datapoints and their keys."""
+        found = {
+            row
+            for part in points
+            if part.quarantine_reason == KIND_MISMATCH and part.key in self._required
+            for row in part.rows
+        }
+        if self._metric_members and not self._keys_fit(numbers):
+            found |= {row for row in rows if self._judged[numbers[row]] == _MISFIT}
+        return found
+
+    def _keys_fit(self, numbers: KeyNumbers) -> bool:
+        unseen = len(self._keys.texts) - len(self._judged)
+        if unseen:
+            self._judged = np.append(self._judged, np.zeros(unseen, np.int8))
+        if not self._judged[numbers].all():
+            self._judge(np.unique(numbers[self._judged[numbers] == _UNSEEN]))
+        return bool((self._judged[numbers] == _FITS).all())
+
+    def _judge(self, unseen: KeyNumbers) -> None:
+        texts = [self._keys.texts[number] for number in unseen.tolist()]
+        members = msgspec.json.decode(f"[{','.join(texts)}]")
+        self._judged[unseen] = _FITS
+        for name, metric in self._metric_members.items():
+            values = [pk.get(name) for pk in members]
+            misfit = [not fit for fit in fits_kind(values, metric=metric)]
+            self._judged[unseen[misfit]] = _MISFIT
+
+
+def failures_in_a_row(
+    before: int, rows: Sequence[int], misfits: set[int], *, most: int
+) -> tuple[int, bool]:
+    """How many rows in a row have failed after these, and whether that opened the circuit."""
+    count, opened = before, False
+    for row in rows:
+        count = count + 1 if row in misfits else 0
+        if count == most:
+            count, opened = 0, True
+    return count, opened

@@ -1,0 +1,196 @@
+"""What drains have set aside: how much, of which lineage, why, and whether it was released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+
+from ilyama_protocol.intake.lineage_rulings import HELD_BY, RETRIED_ON_REQUEST, StagingReason
+from ilyama_resources.postgres.copying import copied
+from ilyama_resources.postgres.current_values import Lineage
+from ilyama_resources.postgres.pairs import these
+from ilyama_resources.postgres.schema import DRAIN, LINEAGE_PAUSE, STAGED_BACKLOG
+
+
+class StagedSum(NamedTuple):
+    """What one drain has set aside of one lineage for one reason."""
+
+    device_id: str
+    source_table: str
+    staging_reason: str
+    drain_id: int
+    rows: int
+    bytes: int
+
+
+class FreeRows(NamedTuple):
+    """What is set aside and held by nothing any more."""
+
+    lineages: int
+    rows: int
+    bytes: int
+
+
+class BacklogCaps(NamedTuple):
+    """How much of one lineage may be staged, and below which share of that it may go on."""
+
+    rows: int = 100_000
+    bytes: int = 1024**3
+    resume: float = 0.8
+
+
+DEFAULT_CAPS = BacklogCaps()
+
+
+class BacklogSize(NamedTuple):
+    """How much of one lineage is staged."""
+
+    device_id: str
+    source_table: str
+    rows: int
+    bytes: int
+
+    def exceeds(self, caps: BacklogCaps) -> bool:
+        """Whether rows or bytes are more than is allowed."""
+        return self.rows > caps.rows or self.bytes > caps.bytes
+
+    def is_below(self, caps: BacklogCaps) -> bool:
+        """Whether rows and bytes are low enough to go on."""
+        rows, size = caps.resume * caps.rows, caps.resume * caps.bytes
+        return self.rows < rows and self.bytes < size
+
+
+_FIELDS = [STAGED_BACKLOG.c[name] for name in StagedSum._fields]
+_KEY = StagedSum._fields[:4]
+_IS_STAGED = STAGED_BACKLOG.c.released_in.is_(None)
+
+
+class StagedBacklog:
+    """The sums over everything that was set aside."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, sums: Iterable[StagedSum]) -> None:
+        """Note what a drain has set aside."""
+        rows = [(*found, False, None) for found in sums]
+        if rows:
+            incoming = copied(self._connection, STAGED_BACKLOG, rows)
+            columns = [column.name for column in incoming.columns]
+            self._connection.execute(insert(STAGED_BACKLOG).from_select(columns, select(incoming)))
+
+    def tables_of(self, device_ids: Iterable[str]) -> dict[str, list[str]]:
+        """The tables of devices of which rows wait for nothing but their turn, or a resume."""
+        waits = STAGED_BACKLOG.c.staging_reason.in_(
+            (StagingReason.LINEAGE_PAUSED, StagingReason.SCHEMA_REVIEW)
+        )
+        query = (
+            select(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
+            .where(_IS_STAGED, waits, STAGED_BACKLOG.c.device_id.in_(list(device_ids)))
+            .distinct()
+        )
+        found: dict[str, list[str]] = {}
+        for device_id, table in self._connection.execute(query):
+            found.setdefault(device_id, []).append(table)
+        return found
+
+    def sizes(self, lineages: Iterable[Lineage]) -> list[BacklogSize]:
+        """How much of each of the given lineages is staged; of one without anything, nothing."""
+        wanted = these({*lineages}).subquery()
+        device_id, table = wanted.c
+        sums = [
+            func.coalesce(func.sum(STAGED_BACKLOG.c[name]), 0).cast(BigInteger)
+            for name in ("rows", "bytes")
+        ]
+        staged = and_(
+            STAGED_BACKLOG.c.device_id == device_id,
+            STAGED_BACKLOG.c.source_table == table,
+            _IS_STAGED,
+        )
+        query = (
+            select(device_id, table, *sums)
+            .select_from(wanted.outerjoin(STAGED_BACKLOG, staged))
+            .group_by(device_id, table)
+        )
+        return [BacklogSize(*row) for row in self._connection.execute(query)]
+
+    def retry(self, reason: StagingReason, lineage: Lineage | None = None) -> int:
+        """Ask for another attempt at what failed, of one lineage or of all; how many rows it is."""
+        statement = update(STAGED_BACKLOG).values(retry=True)
+        statement = statement.where(_IS_STAGED, STAGED_BACKLOG.c.staging_reason == reason)
+        if lineage is not None:
+            place = tuple_(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
+            statement = statement.where(place.in_(these([lineage])))
+        return sum(self._connection.scalars(statement.returning(STAGED_BACKLOG.c.rows)))
+
+    def forget(self, *, released_before: datetime) -> None:
+        """Remove the sums of what was released long ago."""
+        drain = select(DRAIN.c.drain_id).where(DRAIN.c.closed_at < released_before)
+        gone = delete(STAGED_BACKLOG).where(STAGED_BACKLOG.c.released_in.in_(drain))
+        self._connection.execute(gone)
+
+    def free(self) -> FreeRows:
+        """How much could be released now."""
+        lineage = func.concat_ws("\x1f", STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
+        sums = [func.coalesce(func.sum(STAGED_BACKLOG.c[name]), 0) for name in ("rows", "bytes")]
+        query = select(func.count(lineage.distinct()), *sums).where(_IS_STAGED, _is_free())
+        lineages, rows, size = self._connection.execute(query).one()
+        return FreeRows(lineages, int(rows), int(size))
+
+    def releasable(self, *, at_most_bytes: int) -> list[StagedSum]:
+        """What can be released now, the oldest first: one sum at least, then up to a size."""
+        oldest_first = (STAGED_BACKLOG.c.drain_id, *_FIELDS[:3])
+        before = (
+            func.sum(STAGED_BACKLOG.c.bytes).over(order_by=oldest_first) - STAGED_BACKLOG.c.bytes
+        )
+        free = select(*_FIELDS, before.label("before")).where(_IS_STAGED, _is_free()).subquery()
+        query = select(*(free.c[name] for name in StagedSum._fields)).where(
+            or_(free.c.before == 0, free.c.before + free.c.bytes <= at_most_bytes)
+        )
+        query = query.order_by(*(free.c[column.name] for column in oldest_first))
+        return [StagedSum(*row) for row in self._connection.execute(query)]
+
+    def release(self, released: Iterable[StagedSum], *, drain_id: int) -> None:
+        """Note which drain has materialized what."""
+        rows = [(*found, False, None) for found in released]
+        if not rows:
+            return
+        chosen = copied(self._connection, STAGED_BACKLOG, rows)
+        same = [STAGED_BACKLOG.c[name] == chosen.c[name] for name in _KEY]
+        self._connection.execute(
+            update(STAGED_BACKLOG).values(released_in=drain_id).where(_IS_STAGED, *same)
+        )
+
+
+def _is_free() -> ColumnElement[bool]:
+    """Whether nothing holds a sum: no pause that would, and of what failed, a wish to retry."""
+    return or_(*(_is_free_of(reason) for reason in HELD_BY))
+
+
+def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
+    is_held = exists().where(
+        LINEAGE_PAUSE.c.device_id == STAGED_BACKLOG.c.device_id,
+        LINEAGE_PAUSE.c.source_table == STAGED_BACKLOG.c.source_table,
+        LINEAGE_PAUSE.c.reason.in_(HELD_BY[reason]),
+    )
+    free = and_(STAGED_BACKLOG.c.staging_reason == reason, ~is_held)
+    if reason in RETRIED_ON_REQUEST:
+        # A message of nobody known has nobody to be decided for.
+        return and_(free, STAGED_BACKLOG.c.retry, STAGED_BACKLOG.c.device_id != "")
+    return free

@@ -1,0 +1,91 @@
+"""`ilyama lineages`: the words of its commands; their work is imported when they are called."""
+
+from typing import Annotated
+
+import typer
+
+lineages = typer.Typer(
+    help="Look at lineages, the tables of devices; pause and resume them.",
+    invoke_without_command=True,
+)
+
+DeviceId = Annotated[str, typer.Argument(metavar="DEVICE", help="The id of a device.")]
+SourceTable = Annotated[str, typer.Argument(metavar="TABLE", help="One of its tables.")]
+
+
+@lineages.callback()
+def _list_by_default(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        list_lineages()
+
+
+@lineages.command("list")
+def list_lineages(
+    device: Annotated[str | None, typer.Option(help="Those of this device.")] = None,
+    table: Annotated[str | None, typer.Option(help="Those of this table.")] = None,
+    paused: Annotated[bool | None, typer.Option("--paused/--active", help="Only these.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """List lineages, their state and what is staged of them."""
+    from ilyama_resources.postgres.lineages import LineageFilter
+    from ilyama_service.cli import pausing
+
+    pausing.list_lineages(LineageFilter(device, table, paused), limit=limit, as_json=as_json)
+
+
+@lineages.command("show")
+def show(device: DeviceId, table: SourceTable) -> None:
+    """Show a lineage, and why it is paused."""
+    from ilyama_resources.postgres.lineages import LineagePlace
+    from ilyama_service.cli import pausing
+
+    pausing.show(LineagePlace(device, table))
+
+
+@lineages.command("pause")
+def pause(
+    device: DeviceId,
+    table: SourceTable,
+    note: Annotated[str | None, typer.Option(help="Why it is paused.")] = None,
+) -> None:
+    """Stage what comes of a lineage from the next drain on."""
+    from ilyama_resources.postgres.lineages import LineagePlace
+    from ilyama_service.cli import pausing
+
+    pausing.pause(LineagePlace(device, table), note)
+
+
+@lineages.command("resume")
+def resume(device: DeviceId, table: SourceTable) -> None:
+    """Take the operator's pause away; what was staged is released."""
+    from ilyama_resources.postgres.lineages import LineagePlace
+    from ilyama_service.cli import pausing
+
+    pausing.resume(LineagePlace(device, table))
+
+
+@lineages.command("reset-materialization")
+def reset_materialization(device: DeviceId, table: SourceTable) -> None:
+    """Close an open circuit, and try the rows again that could not be materialized."""
+    from ilyama_resources.postgres.lineages import LineagePlace
+    from ilyama_service.cli import pausing
+
+    pausing.reset_materialization(LineagePlace(device, table))
+
+
+@lineages.command("retry-errors")
+def retry_errors() -> None:
+    """Decide every message anew that broke the engine and was staged as `engine_error`."""
+    from ilyama_service.cli import pausing
+
+    pausing.retry_errors()
+
+
+@lineages.command("reset-sequence")
+def reset_sequence(device: DeviceId, table: SourceTable) -> None:
+    """Let the numbers of telemetry batches begin anew: the device's journal was rebuilt."""
+    from ilyama_resources.postgres.lineages import LineagePlace
+    from ilyama_service.cli import pausing
+
+    pausing.reset_sequence(LineagePlace(device, table))

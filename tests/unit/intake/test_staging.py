@@ -1,0 +1,165 @@
+"""Batches of paused lineages are decided as ever, and set aside instead of shown."""
+
+import pytest
+
+from ilyama_protocol.fingerprint import Affinity, SchemaColumn
+from ilyama_protocol.intake.engine import Device, IntakeEngine
+from ilyama_protocol.intake.lineage_rulings import LineageRulings, PauseReason
+from ilyama_protocol.intake.outcomes import DecidedRows, Origin
+from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.messages import RowBatch
+from ilyama_protocol.topics import MessageKind
+from ilyama_protocol.validation import validate
+from tests.unit.intake.traffic import (
+    DEVICE_ID,
+    TABLE,
+    A,
+    accepted_places,
+    batch,
+    change,
+    columns,
+    counts,
+    decided,
+    last_line,
+)
+
+KEYED = (
+    SchemaColumn("id", Affinity.INTEGER, pk_ordinal=1, not_null=False),
+    SchemaColumn("mode", Affinity.TEXT, pk_ordinal=0, not_null=True),
+    SchemaColumn("level", Affinity.REAL, pk_ordinal=0, not_null=False),
+)
+
+
+def _engine(*reasons: PauseReason, origin: Origin = Origin.LIVE) -> IntakeEngine:
+    rulings = LineageRulings({TABLE: reasons} if reasons else {})
+    return IntakeEngine(Device(DEVICE_ID), DeviceState(), rulings=rulings, origin=origin)
+
+
+def _staged(engine: IntakeEngine) -> list[tuple[str, int]]:
+    """The (reason, commit_seq) of every row that was set aside."""
+    return [
+        (part.reason.value, part.rows.batch.commit_seq[i])
+        for part in engine.decisions.outcomes.staged_rows
+        for i in part.rows.rows
+    ]
+
+
+@pytest.mark.parametrize("reason", PauseReason, ids=str)
+def test_every_reason_of_a_pause_stages_what_comes(reason: PauseReason) -> None:
+    engine = decided([batch(change(1), change(2))], _engine(reason))
+    assert _staged(engine) == [("lineage_paused", 1), ("lineage_paused", 2)]
+    assert accepted_places(engine) == []
+    assert engine.current == {}
+    assert (last_line(engine).outcome, counts(last_line(engine))) == (
+        "staged",
+        {"received": 2, "staged": 2},
+    )
+
+
+def test_other_tables_go_on() -> None:
+    engine = decided([batch(change(1), table="valves")], _engine(PauseReason.OPERATOR))
+    assert accepted_places(engine) == [(A, 1, False)]
+
+
+def test_staged_rows_are_known_to_those_that_come_after_them() -> None:
+    repeated = batch(change(2), change(1), number=1)
+    other = batch(change(2, row={"mode": "on"}), number=2)
+    engine = decided([batch(change(2)), repeated, other], _engine(PauseReason.OPERATOR))
+    first, second, third = engine.decisions.outcomes.ledger
+    assert counts(second) == {"received": 2, "duplicate": 1, "staged": 1}
+    assert (third.outcome, counts(third)) == (
+        "duplicate",
+        {"received": 1, "duplicate": 1, "conflict": 1},
+    )
+    late = [part.rows.late for part in engine.decisions.outcomes.staged_rows]
+    assert late == [set(), {1}]
+    assert engine.decisions.state.lineages[TABLE].watermarks == {A: 2}
+    assert first.rows_staged == 1
+
+
+def test_the_backlog_is_counted_in_rows_and_payload_bytes() -> None:
+    payload = batch(change(1), change(2))
+    engine = decided([payload], _engine(PauseReason.OPERATOR))
+    ((place, rows),) = engine.decisions.staged_rows.items()
+    assert (place.source_table, place.reason, rows) == (TABLE, "lineage_paused", 2)
+    assert engine.decisions.staged_bytes[place] == len(payload)
+
+
+def test_released_rows_are_what_they_would_have_been() -> None:
+    payload = batch(change(2, row={"mode": 1}), change(1), schema=columns(mode="TEXT"))
+    direct, paused = (
+        decided([payload], _engine()),
+        decided([payload], _engine(PauseReason.OPERATOR)),
+    )
+    (aside,) = paused.decisions.outcomes.staged_rows
+    (shown,) = direct.decisions.outcomes.accepted
+    rows = aside.rows
+    whole = decided([payload], _engine()).decisions.state
+    release = IntakeEngine(Device(DEVICE_ID), whole, origin=Origin.STAGED)
+    again = DecidedRows(rows.arrival, _validated(payload), rows.rows, rows.late)
+    release.release(again)
+    (released,) = release.decisions.outcomes.accepted
+    assert released.points == shown.points
+    assert released.late == shown.late == {1}
+    assert release.current == direct.current
+    assert counts(last_line(release)) == {"received": 2, "new": 2}
+
+
+def _validated(payload: bytes) -> RowBatch:
+    verdict = validate(MessageKind.ROWS, payload, registered=True)
+    assert isinstance(verdict, RowBatch)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("pk", "row", "fits"),
+    [
+        (1, {"id": 1, "mode": "on"}, True),
+        (1, {"id": None, "mode": None}, True),
+        (1, {"id": 1, "mode": 5}, False),
+        (1, {"id": "x", "mode": "on"}, False),
+        ("x", {"id": 1, "mode": "on"}, False),
+        ("x", {"mode": "on"}, False),
+        (1, {"id": 1, "mode": "on", "level": "high"}, True),
+        (1, {"id": 1, "mode": True}, True),
+        (1, {"id": True, "mode": "on"}, False),
+    ],
+)
+def test_only_misfits_of_keys_and_not_null_columns_set_their_row_aside(
+    pk: object, row: dict[str, object], fits: bool
+) -> None:
+    engine = decided([batch(change(1, pk=pk, row=row), change(2), schema=KEYED)], _engine())
+    misfits = [] if fits else [("materialization_failed", 1)]
+    assert _staged(engine) == misfits
+    assert accepted_places(engine) == [(A, 1, False)] * fits + [(A, 2, False)]
+    line = last_line(engine)
+    assert (line.outcome, line.rows_new, line.rows_staged) == ("accepted", 1 + fits, 1 - fits)
+
+
+def test_a_delete_under_a_key_that_does_not_fit_is_set_aside() -> None:
+    engine = decided([batch(change(1, pk="x", op="delete"), schema=KEYED)], _engine())
+    assert _staged(engine) == [("materialization_failed", 1)]
+    assert (last_line(engine).outcome, last_line(engine).code) == (
+        "staged",
+        "materialization_failed",
+    )
+
+
+def test_five_misfits_in_a_row_open_the_circuit_from_the_next_batch_on() -> None:
+    misfits = [change(n, pk="x") for n in range(4)]
+    state = decided([batch(*misfits, schema=KEYED)], _engine()).decisions.state
+    assert state.lineages[TABLE].failures == 4
+    engine = IntakeEngine(Device(DEVICE_ID), state)
+    fifth = batch(change(4, pk="x"), change(5), number=1, schema=KEYED)
+    decided([fifth, batch(change(6), number=2, schema=KEYED)], engine)
+    assert [pause[:2] for pause in engine.decisions.pauses] == [(TABLE, "circuit_open")]
+    assert accepted_places(engine) == [(A, 5, False)]
+    assert _staged(engine) == [("materialization_failed", 4), ("lineage_paused", 6)]
+    assert engine.decisions.state.lineages[TABLE].failures == 0
+
+
+def test_a_row_that_fits_begins_the_count_anew() -> None:
+    rows = [change(n, pk=1 if n == 4 else "x") for n in range(9)]
+    engine = decided([batch(*rows, schema=KEYED)], _engine())
+    assert engine.decisions.pauses == []
+    assert engine.decisions.state.lineages[TABLE].failures == 4
