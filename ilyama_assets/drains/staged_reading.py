@@ -51,7 +51,8 @@ def read_staged(
     wanted = _wanted([found for found in released if found.staging_reason in DECIDED])
     parts = [_chosen(path, wanted, _READ) for path in paths if holds_rows(path)]
     rows = pa.concat_tables([STAGED_ROWS.file_schema.empty_table().select(_READ), *parts])
-    return {device_id: decided(device_id, found) for device_id, found in _by_device(rows)}
+    by_device = _by_device(rows) if rows.num_rows else ()
+    return {device_id: decided(device_id, found) for device_id, found in by_device}
 
 
 def decided(device_id: str, staged: pa.Table) -> Iterator[Decided]:

@@ -7,6 +7,8 @@ be, would be no row. Most batches have no misfit at all, which the types of whol
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,6 +24,7 @@ from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
 from ilyama_protocol.intake.state import BoundSchema
 
 _UNSEEN, _FITS, _MISFIT = range(3)
+_REMEMBERED_DECODERS = 1_024
 
 
 class Misfits:
@@ -63,12 +66,34 @@ class Misfits:
 
     def _judge(self, unseen: KeyNumbers) -> None:
         texts = [self._keys.texts[number] for number in unseen.tolist()]
-        members = msgspec.json.decode(f"[{','.join(texts)}]")
+        whole = f"[{','.join(texts)}]"
         self._judged[unseen] = _FITS
+        if _all_fit(whole, (*self._metric_members.items(),)):
+            return
+        members = msgspec.json.decode(whole)
         for name, metric in self._metric_members.items():
             values = [pk.get(name) for pk in members]
             misfit = [not fit for fit in fits_kind(values, metric=metric)]
             self._judged[unseen[misfit]] = _MISFIT
+
+
+def _all_fit(keys: str, members: tuple[tuple[str, bool], ...]) -> bool:
+    """Whether a decoder that knows the kinds of all members takes the keys, which is fast."""
+    try:
+        _decoder_of(members).decode(keys)
+    except ValueError:
+        # Some do not, or a name is written with an escape.
+        return False
+    return True
+
+
+@lru_cache(_REMEMBERED_DECODERS)
+def _decoder_of(members: tuple[tuple[str, bool], ...]) -> msgspec.json.Decoder[Any]:
+    names = {f"member_{i}": name for i, (name, _) in enumerate(members)}
+    kinds = [int | float | None if metric else str | bool | None for _, metric in members]
+    fields = [(field, kind, None) for field, kind in zip(names, kinds, strict=True)]
+    key = msgspec.defstruct("_Key", fields, rename=names, gc=False)
+    return msgspec.json.Decoder(list[key])  # type: ignore[valid-type]
 
 
 def failures_in_a_row(
