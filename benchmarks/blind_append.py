@@ -55,7 +55,8 @@ def append_blindly(intake: Intake, segments: Sequence[Path]) -> None:
 
 
 def _written(intake: Intake, segments: Sequence[Path], drain_id: int) -> Seal:
-    plan = plan_drain(intake.gateway, segments, auto_register=True)
+    policy = intake.settings.policy
+    plan = plan_drain(intake.gateway, segments, auto_register=True, policy=policy)
     orders = [
         _order(intake, segments, drain_id, number=number, devices=devices)
         for number, devices in enumerate(spread(plan.devices, intake.settings.cores))

@@ -31,6 +31,10 @@ class AlikeContents:
         """The content of every row."""
         return [None if record is None else self._row(record) for record in self.records]
 
+    def columns_seen(self) -> set[str]:
+        """The columns that some row has."""
+        return {*self.columns}
+
     def _row(self, record: msgspec.Struct) -> Row:
         return dict(zip(self.columns, msgspec.structs.astuple(record), strict=True))
 
@@ -65,6 +69,10 @@ class MixedContents:
     def members(self) -> int:
         """How many values there are in all rows."""
         return sum(map(len, filter(None, self.rows)))
+
+    def columns_seen(self) -> set[str]:
+        """The columns that some row has."""
+        return {name for row in self.rows if row is not None for name in row}
 
     def of(self, rows: Sequence[int]) -> dict[str, tuple[Sequence[int], list[Any]]]:
         """Each column's row indexes and values, of the given rows."""

@@ -18,6 +18,9 @@ class Affinity(StrEnum):
     NUMERIC = "NUMERIC"
 
 
+METRIC_AFFINITIES = frozenset({Affinity.INTEGER, Affinity.REAL, Affinity.NUMERIC})
+
+
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
     """One column of a table, as far as the fingerprint knows it."""

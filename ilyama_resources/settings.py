@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from ilyama_protocol.governance.policies import FirstSchema, Policy
 from ilyama_resources.embedded.ports import LOOPBACK
 from ilyama_resources.errors import PlatformError
 
@@ -93,6 +94,10 @@ def _postgres_is_embedded(earlier: dict[str, Any]) -> bool:
     return earlier["postgres_url"] is None
 
 
+def _accepted_where_embedded(earlier: dict[str, Any]) -> FirstSchema:
+    return FirstSchema.ACCEPT if _postgres_is_embedded(earlier) else FirstSchema.REVIEW
+
+
 class Ingest(StrEnum):
     """Who subscribes to the broker and lands messages."""
 
@@ -135,6 +140,9 @@ class Settings(BaseSettings):
     spark_cores: PositiveInt | None = None
     warehouse: AbsolutePath = Field(default_factory=_warehouse_in_home)
     auto_register: bool = Field(default_factory=_postgres_is_embedded)
+    first_schema: FirstSchema = Field(default_factory=_accepted_where_embedded)
+    allow_additive_continue: bool = False
+    allow_auto_create_datapoints: bool = False
     ingest: Ingest = Ingest.SENSOR
     segment_max_bytes: PositiveInt = 16 * _MIB
     segment_keep_h: PositiveFloat = 24
@@ -158,6 +166,13 @@ class Settings(BaseSettings):
     api_port: Port = 8000
     api_max_body_bytes: PositiveInt = 8 * _MIB
     api_rate_per_s: PositiveFloat = 500
+
+    @property
+    def policy(self) -> Policy:
+        """What holds for schemas where no project or table chose."""
+        return Policy(
+            self.first_schema, self.allow_additive_continue, self.allow_auto_create_datapoints
+        )
 
     @property
     def landing(self) -> Path:

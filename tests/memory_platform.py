@@ -6,7 +6,7 @@ can be compared with the oracle in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.drains.staged_reading import decided
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS, STAGED_ROWS
+from ilyama_protocol.governance.reviews import ReviewAsked
+from ilyama_protocol.governance.rules import DeviceRules
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, TELEMETRY_SOURCE
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import (
@@ -29,8 +31,9 @@ from ilyama_protocol.intake.history import (
     StoredRow,
     TelemetryNeed,
 )
-from ilyama_protocol.intake.lineage_rulings import DECIDED, HELD_BY, LineageRulings, StagingReason
+from ilyama_protocol.intake.lineage_rulings import DECIDED, HELD_BY, StagingReason
 from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.topics import parse_topic
 from tests.oracle import Event
@@ -61,6 +64,7 @@ class MemoryPlatform:
         self.pauses: dict[str, dict[str, set[str]]] = {}
         self._staged: list[pa.Table] = []
         self.out_of_window = 0
+        self.reviews: dict[tuple[str, str, str], ReviewAsked] = {}
 
     def pause(self, lineage: Lineage, reason: str = "operator") -> None:
         """Pause a lineage for a reason."""
@@ -106,15 +110,15 @@ class MemoryPlatform:
                 engine.release(found)
         self._store(device_id, engine)
 
-    def _backlog(self, device_id: str) -> set[str]:
-        """The tables of a device of which rows wait."""
-        return {
+    def _backlog(self, device_id: str) -> list[str]:
+        """The tables of a device of which rows wait for their turn."""
+        return [
             row["source_table"]
             for rows in self._staged
             for row in rows.to_pylist()
             if row["device_id"] == device_id
-            and row["staging_reason"] != StagingReason.MATERIALIZATION_FAILED
-        }
+            and row["staging_reason"] == StagingReason.LINEAGE_PAUSED
+        ]
 
     def drain(self, events: Sequence[Event]) -> None:
         """Take one drain of messages in arrival order."""
@@ -171,10 +175,14 @@ class MemoryPlatform:
         stored = self._states.get(device_id or "")
         state = DeviceState() if stored is None else decode_state(stored)
         backlog = self._backlog(device_id or "")
-        rulings = LineageRulings(self.pauses.get(device_id or ""), backlog=backlog)
+        pauses = {table: [*reasons] for table, reasons in self._pauses_of(device_id)}
+        rulings = SchemaRulings(DeviceRules(pauses=pauses, backlog=backlog))
         return IntakeEngine(
             Device(device_id), state, history=history, origin=origin, rulings=rulings
         )
+
+    def _pauses_of(self, device_id: str | None) -> Iterable[tuple[str, set[str]]]:
+        return self.pauses.get(device_id or "", {}).items()
 
     def _store(self, device_id: str | None, engine: IntakeEngine) -> None:
         encoder = Encoder(self._drains, engine.decisions.origin)
@@ -189,6 +197,9 @@ class MemoryPlatform:
             self._staged.append(staged.cast(STAGED_ROWS.schema))
         for table_name, reason, _ in engine.decisions.pauses:
             self.pause((device_id or "", table_name), reason)
+        for (table_name, schema_hash), review in engine.decisions.schemas.reviews.items():
+            self.reviews.setdefault((device_id or "", table_name, schema_hash), review)
+            self.pause((device_id or "", table_name), "schema_review")
         for name, table in encoded.items():
             self.tables[name] += plain_rows(pa.table(table))
         if device_id is not None:

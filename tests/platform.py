@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from ilyama_assets.drains.protocol import Intake
+from ilyama_protocol.governance.policies import FirstSchema
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
@@ -109,7 +110,13 @@ def fresh_platform(home: Path, *, postgres_url: str, spark_remote: str) -> Itera
     shared = Gateway(postgres_url)
     url = shared.ensure_database(f"test_{uuid4().hex[:12]}")
     shared.close()
-    settings = Settings(home=home, postgres_url=url, spark_remote=spark_remote, auto_register=True)
+    settings = Settings(
+        home=home,
+        postgres_url=url,
+        spark_remote=spark_remote,
+        auto_register=True,
+        first_schema=FirstSchema.ACCEPT,
+    )
     settings.make_directories()
     gateway = Gateway(url)
     gateway.migrate()

@@ -37,12 +37,20 @@ def close_drain(
     tx.device_states.advance(
         ((done.device_id, done.state) for done in seal.states), drain_id=drain.drain_id
     )
+    _govern(tx, drain, seal)
     tx.sequence_resets.settle(seal.resets)
     _settle_backlog(tx, drain, seal, caps)
     for totals in seal.ledger:
         tx.ledger.add(_ledger_totals(drain, totals))
     _write_rejections(tx, drain, seal)
     _advance_current_values(tx, drain, seal, served_instances=served_instances)
+
+
+def _govern(tx: Transaction, drain: Drain, seal: Seal) -> None:
+    """A lineage that went back to an accepted schema and then changed again is paused after all."""
+    tx.bindings.accept(seal.accepted)
+    tx.reviews.resume_lapsed(seal.resumed)
+    tx.reviews.queue(seal.reviews, drain_id=drain.drain_id)
 
 
 def _write_rejections(tx: Transaction, drain: Drain, seal: Seal) -> None:

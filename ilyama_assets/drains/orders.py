@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from ilyama_protocol.governance.reviews import ReviewAsked
+from ilyama_protocol.governance.rules import DeviceRules, ProjectRules
 from ilyama_protocol.intake.history import (
     KnownBatch,
     KnownPayload,
@@ -22,6 +24,7 @@ from ilyama_protocol.intake.lineage_rulings import FAILURES_THAT_OPEN_THE_CIRCUI
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
+from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.staged_backlog import StagedSum
 
 
@@ -46,12 +49,10 @@ class DeviceOrder(msgspec.Struct):
     history: LookedUp | None = None
     stage_with: str | None = None
     """When set, nothing is decided: every message is staged with this error."""
-    pauses: dict[str, list[str]] = {}
-    """Why tables of the device are paused."""
+    rules: DeviceRules = msgspec.field(default_factory=DeviceRules)
+    """Why tables of the device are paused, and what was approved for it alone."""
     resets: list[str] = []
     """Tables whose telemetry batches are numbered anew from this drain on."""
-    backlog: list[str] = []
-    """Tables of the device of which decided rows wait to be released."""
     released: list[StagedSum] = []
     """What was staged of the device and is to be released in this drain."""
 
@@ -73,6 +74,8 @@ class WorkOrder(msgspec.Struct):
     state_days: int = DEFAULT_LIMITS.state_days
     origin: Origin = Origin.LIVE
     poison: str | None = None
+    projects: dict[str, ProjectRules] = {}
+    """What is decided in the projects of the devices."""
     staged_files: list[str] = []
     """Where the rows that are to be released lie."""
     materialization_failures: int = FAILURES_THAT_OPEN_THE_CIRCUIT
@@ -136,6 +139,11 @@ class Products(msgspec.Struct):
     keys: dict[str, str] = {}
     findings: Findings = msgspec.field(default_factory=Findings)
     staged: list[StagedSum] = []
+    reviews: list[ReviewAsked] = []
+    accepted: list[PolicyAcceptance] = []
+    """Schemas that policies accepted in projects."""
+    resumed: list[tuple[str, str]] = []
+    """Lineages whose devices went back to an accepted schema."""
     pauses: list[LineagePaused] = []
     failure: TaskFailed | None = None
 

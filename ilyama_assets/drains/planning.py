@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ilyama_assets.drains.governing import pin_rules
 from ilyama_assets.drains.orders import DeviceOrder
+from ilyama_protocol.governance.policies import Policy
+from ilyama_protocol.governance.rules import ProjectRules
 from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
 from ilyama_protocol.topics import DEVICES_ROOT, Address, parse_topic
 from ilyama_resources.postgres import Gateway, Transaction
@@ -26,11 +29,15 @@ class Plan(NamedTuple):
     newcomers: list[RegisteredDevice]
     released: Sequence[StagedSum] = ()
     """What was staged and is to be released."""
+    projects: Mapping[str, ProjectRules] = {}
+    """What is decided in the projects of the devices."""
     resets: Sequence[SequenceReset] = ()
     """What was asked for of the numbers of telemetry batches."""
 
 
-def plan_drain(gateway: Gateway, segments: Iterable[Path], *, auto_register: bool) -> Plan:
+def plan_drain(
+    gateway: Gateway, segments: Iterable[Path], *, auto_register: bool, policy: Policy
+) -> Plan:
     """Find the sender of every topic, and its state."""
     sizes: dict[str, int] = {}
     for path in segments:
@@ -41,11 +48,12 @@ def plan_drain(gateway: Gateway, segments: Iterable[Path], *, auto_register: boo
         known = _registered(tx, addresses)
         newcomers = _newcomers(addresses, known) if auto_register else {}
         devices = _orders(addresses, sizes, known | newcomers)
+        rules = pin_rules(tx, devices, policy)
         resets = _pin(tx, devices)
-    return Plan(devices, list(newcomers.values()), resets=resets)
+    return Plan(devices, list(newcomers.values()), projects=rules, resets=resets)
 
 
-def plan_release(gateway: Gateway, *, at_most_bytes: int) -> Plan:
+def plan_release(gateway: Gateway, *, at_most_bytes: int, policy: Policy) -> Plan:
     """Choose staged rows that nothing holds, the oldest first, and find what is known of them."""
     orders: dict[str, DeviceOrder] = {}
     with gateway.transaction() as tx:
@@ -56,19 +64,17 @@ def plan_release(gateway: Gateway, *, at_most_bytes: int) -> Plan:
             )
             order.released.append(found)
             order.payload_bytes += found.bytes
+        rules = pin_rules(tx, orders.values(), policy)
         resets = _pin(tx, orders.values())
-    return Plan(list(orders.values()), [], released, resets)
+    return Plan(list(orders.values()), [], released, rules, resets)
 
 
 def _pin(tx: Transaction, devices: Collection[DeviceOrder]) -> list[SequenceReset]:
-    """Give each device its state and the rulings on it, as they are now."""
+    """Give each device its state, and what was asked for of its numbers, as they are now."""
     known = [device.device_id for device in devices if device.device_id is not None]
-    states, pauses = tx.device_states.of(known), tx.pauses.of_devices(known)
-    backlog, resets = tx.backlog.tables_of(known), tx.sequence_resets.of_devices(known)
+    states, resets = tx.device_states.of(known), tx.sequence_resets.of_devices(known)
     for device in devices:
         device.state = states.get(device.device_id or "")
-        device.pauses = pauses.get(device.device_id or "", {})
-        device.backlog = backlog.get(device.device_id or "", [])
         device.resets = [r.source_table for r in resets if r.device_id == device.device_id]
     return resets
 

@@ -246,6 +246,7 @@ class Intake:
             state_days=self.settings.retention_state_days,
             origin=Origin(drain.origin),
             poison=poison(),
+            projects=dict(plan.projects),
             staged_files=files_of(self.warehouse, plan.released),
             materialization_failures=self.settings.materialization_failures,
         )
@@ -257,8 +258,14 @@ class Intake:
     def _plan(self, paths: list[Path]) -> Plan:
         """Who sent the messages of a drain; one without any releases staged rows."""
         if not paths:
-            return plan_release(self.gateway, at_most_bytes=self.settings.drain_max_bytes)
-        return plan_drain(self.gateway, paths, auto_register=self.settings.auto_register)
+            size = self.settings.drain_max_bytes
+            return plan_release(self.gateway, at_most_bytes=size, policy=self.settings.policy)
+        return plan_drain(
+            self.gateway,
+            paths,
+            auto_register=self.settings.auto_register,
+            policy=self.settings.policy,
+        )
 
     @contextmanager
     def _forgiving(self, drain: Drain) -> Iterator[None]:

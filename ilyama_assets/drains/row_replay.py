@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from ilyama_assets.drains.rebuilding import decided_rows
+from ilyama_protocol.governance.bindings import USUAL
 from ilyama_protocol.intake.datapoints import affinities_of, datapoints_of
 from ilyama_protocol.intake.known_keys import KnownKeys
 from ilyama_protocol.intake.outcomes import AcceptedRows
@@ -19,7 +20,9 @@ def rebuilt_rows(device_id: str, state: DeviceState, changes: pa.Table) -> Itera
     keys = KnownKeys(device_id)
     for decided in decided_rows(device_id, in_order) if changes.num_rows else ():
         batch, received_at = decided.batch, decided.arrival.received_at
-        schema = state.lineage(batch.source_table).schema_at(batch.schema_hash, received_at)
+        lineage = state.lineage(batch.source_table)
+        schema = lineage.schema_at(batch.schema_hash, received_at)
+        binding = lineage.accepted_schemas().get(batch.schema_hash, USUAL)
         affinities = None if schema is None else affinities_of(schema)
         yield AcceptedRows(
             decided.arrival,
@@ -28,5 +31,5 @@ def rebuilt_rows(device_id: str, state: DeviceState, changes: pa.Table) -> Itera
             decided.late,
             keys,
             keys.numbers(batch.pk_text),
-            datapoints_of(batch, decided.rows, affinities),
+            datapoints_of(batch, decided.rows, affinities, binding),
         )

@@ -9,7 +9,9 @@ import zstandard
 
 from ilyama_assets.drains.orders import DeviceDone, Findings, LineagePaused, Products
 from ilyama_assets.drains.planning import Plan
+from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_resources.data_files import DataFile
+from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.devices import RegisteredDevice
 from ilyama_resources.postgres.sequence_resets import SequenceReset
 from ilyama_resources.postgres.staged_backlog import StagedSum
@@ -30,6 +32,9 @@ class Seal(msgspec.Struct):
     """What the drain sets aside."""
     released: list[StagedSum] = []
     """What it materializes that others have set aside."""
+    reviews: list[ReviewAsked] = []
+    accepted: list[PolicyAcceptance] = []
+    resumed: list[tuple[str, str]] = []
     pauses: list[LineagePaused] = []
     """Lineages that it pauses."""
     resets: list[SequenceReset] = []
@@ -79,6 +84,9 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         findings=_joined(p.findings for p in products),
         staged=[found for p in products for found in p.staged],
         released=list(plan.released),
+        reviews=[review for p in products for review in p.reviews],
+        accepted=sorted({schema for p in products for schema in p.accepted}),
+        resumed=[lineage for p in products for lineage in p.resumed],
         resets=list(plan.resets),
         pauses=[paused for p in products for paused in p.pauses],
         rejections=[rejected for p in products for rejected in p.rejections],

@@ -22,7 +22,7 @@ from ilyama_resources.data_files import as_declared
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.postgres.staged_backlog import StagedSum
 
-_CHOICE = ("device_id", "source_table", "staging_reason", "drain_id")
+_CHOICE = ("device_id", "source_table", "staging_reason", "schema_hash", "drain_id")
 _CHOICE_SCHEMA = pa.schema([STAGED_ROWS.schema.field(name) for name in _CHOICE])
 _READ = [name for name in STAGED_ROWS.file_schema.names if name not in ("payload", "error")]
 

@@ -35,10 +35,10 @@ from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
 from ilyama_assets.drains.staged_reading import Decided, read_staged, read_undecided
 from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, REJECTED_BATCHES, TABLES
+from ilyama_protocol.governance.policies import NO_PROJECT
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
-from ilyama_protocol.intake.lineage_rulings import LineageRulings
 from ilyama_protocol.intake.outcomes import (
     CurrentValue,
     CurrentValues,
@@ -46,11 +46,14 @@ from ilyama_protocol.intake.outcomes import (
     Origin,
     Outcomes,
 )
+from ilyama_protocol.intake.schema_intake import SchemaIntake
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
 from ilyama_resources.data_files import PARTITION, DataFile, write_data_file
 from ilyama_resources.faults import swallow
+from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.segment_files import read_messages
 
@@ -151,11 +154,7 @@ class _Task:
             history=_history(order),
             limits=self._limits,
             origin=self._order.origin,
-            rulings=LineageRulings(
-                order.pauses,
-                backlog=order.backlog,
-                circuit_opens_at=self._order.materialization_failures,
-            ),
+            rulings=self._rulings(order),
             inspect=self._inspect,
         )
         decisions, decided = engine.decisions, _Decided()
@@ -170,6 +169,18 @@ class _Task:
             self._products.needs.append(DeviceNeeds(order.device_id, decisions.needs))
         else:
             self._keep(order, engine, decided)
+
+    def _rulings(self, order: DeviceOrder) -> SchemaRulings:
+        project = self._order.projects.get(order.rules.project_id or NO_PROJECT)
+        most = self._order.materialization_failures
+        return SchemaRulings(order.rules, project, circuit_opens_at=most)
+
+    def _keep_schemas(self, device_id: str, schemas: SchemaIntake) -> None:
+        self._products.reviews += schemas.reviews.values()
+        self._products.resumed += [(device_id, table) for table in schemas.resumed]
+        if (project := schemas.project_id) is not None:
+            accepted = (PolicyAcceptance(project, *a) for a in schemas.accepted_by_policy)
+            self._products.accepted += accepted
 
     def _write_down(self) -> None:
         """Encode what was decided of many small devices together."""
@@ -203,6 +214,7 @@ class _Task:
         self._products.staged += _backlog(order.device_id or "", decisions, self._order.drain_id)
         if order.device_id is None:
             return
+        self._keep_schemas(order.device_id, decisions.schemas)
         self._products.pauses += [LineagePaused(order.device_id, *p) for p in decisions.pauses]
         after = engine.state_after(self._order.drain_id)
         self._products.done.append(DeviceDone(order.device_id, encode_state(after).decode()))

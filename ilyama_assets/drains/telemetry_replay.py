@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from ilyama_assets.drains.rebuilding import decided_samples
+from ilyama_protocol.governance.bindings import USUAL
 from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.field_series import FieldSeries
 from ilyama_protocol.intake.outcomes import AcceptedSamples
@@ -25,11 +26,13 @@ def rebuilt_samples(
     for decided in decided_samples(device_id, in_order) if samples.num_rows else ():
         batch, received_at = decided.batch, decided.arrival.received_at
         table = batch.source_table
-        schema = state.lineage(table).schema_at(batch.schema_hash, received_at)
+        lineage = state.lineage(table)
+        schema = lineage.schema_at(batch.schema_hash, received_at)
         new = made.new(
             batch,
             received_at=received_at,
             affinities=None if schema is None else affinities_of(schema),
+            binding=lineage.accepted_schemas().get(batch.schema_hash, USUAL),
             latest=latest.get(table, NO_TS),
         )
         made.note(batch, new.points)

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from ilyama_protocol.canonical import canonical_json
+from ilyama_protocol.fingerprint import METRIC_AFFINITIES
+from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.identifiers import key_of
 from ilyama_protocol.intake.state import BoundSchema
 from ilyama_protocol.messages import RowBatch, TelemetryBatch
@@ -22,7 +24,6 @@ OWNER_KIND = "component"
 PROVENANCE = "observed"
 KIND_MISMATCH = "kind_mismatch"
 
-METRIC_AFFINITIES = frozenset({"INTEGER", "REAL", "NUMERIC"})
 _NUMBERS = frozenset({int, float})
 _NULLABLE_NUMBERS = _NUMBERS | {type(None)}
 _NULLABLE_DOUBLES = frozenset({float, type(None)})
@@ -59,23 +60,30 @@ def affinities_of(schema: BoundSchema) -> dict[str, str]:
 
 
 def datapoints_of(
-    batch: RowBatch, rows: Sequence[int], affinities: Mapping[str, str] | None
+    batch: RowBatch, rows: Sequence[int], affinities: Mapping[str, str] | None, binding: Binding
 ) -> list[Points]:
     """The datapoints of the given rows, by column; `affinities` is None while unknown."""
-    return _existence(batch, rows) + _of_columns(batch, rows, affinities)
+    return _existence(batch, rows) + _of_columns(batch, rows, affinities, binding)
 
 
-def sampled_points(batch: TelemetryBatch, affinities: Mapping[str, str] | None) -> list[Points]:
+def sampled_points(
+    batch: TelemetryBatch, affinities: Mapping[str, str] | None, binding: Binding
+) -> list[Points]:
     """The datapoints of all rows of a telemetry batch, by field."""
-    return _of_columns(batch, range(len(batch.ts_us)), affinities)
+    return _of_columns(batch, range(len(batch.ts_us)), affinities, binding)
 
 
 def _of_columns(
-    batch: RowBatch | TelemetryBatch, rows: Sequence[int], affinities: Mapping[str, str] | None
+    batch: RowBatch | TelemetryBatch,
+    rows: Sequence[int],
+    affinities: Mapping[str, str] | None,
+    binding: Binding,
 ) -> list[Points]:
     points: list[Points] = []
     for column, (at, values) in batch.contents.of(rows).items():
-        key = key_of(batch.source_table, column)
+        key = binding.key(batch.source_table, column)
+        if key is None:
+            continue
         if affinities is None:
             points += _by_own_type(key, at, values)
         elif column in affinities:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ilyama_protocol.intake.conflicts import Conflict
 from ilyama_protocol.intake.datapoints import DatapointKind, Points
 from ilyama_protocol.intake.history import History, Need
-from ilyama_protocol.intake.lineage_rulings import LineageRulings, PauseReason, StagingReason
+from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
 from ilyama_protocol.intake.outcomes import (
     Arrival,
     LedgerLine,
@@ -24,16 +24,22 @@ from ilyama_protocol.intake.outcomes import (
     StagedRows,
     StagedSamples,
 )
+from ilyama_protocol.intake.schema_intake import SchemaIntake
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import BoundSchema, DeviceState
 from ilyama_protocol.messages import RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
 
 
 class BacklogPlace(NamedTuple):
-    """A table of a device, "" when it is not known, and why something of it was set aside."""
+    """A table of a device and its schema, why something of it was set aside.
+
+    What is not known of a whole message is empty.
+    """
 
     source_table: str
     reason: StagingReason
+    schema_hash: str = ""
 
 
 class PauseAsked(NamedTuple):
@@ -57,12 +63,13 @@ class Decisions:
         history: History | None,
         origin: Origin,
         *,
-        rulings: LineageRulings | None = None,
+        rulings: SchemaRulings | None = None,
     ) -> None:
         self.state = state
         self.before = state.copy()
         self.origin = origin
-        self.rulings = rulings or LineageRulings()
+        self.rulings = rulings or SchemaRulings()
+        self.schemas = SchemaIntake(state, self.rulings)
         self.history = history or History()
         self.is_told = history is not None
         self.outcomes = Outcomes()
@@ -93,8 +100,7 @@ class Decisions:
 
     def bind(self, batch: RowBatch | TelemetryBatch, schema: BoundSchema | None) -> None:
         """Let the columns behind a batch's hash hold from now on, unless they do already."""
-        if schema is not None:
-            self.state.lineage(batch.source_table).schemas.setdefault(batch.schema_hash, schema)
+        self.schemas.bind(batch, schema)
 
     def name_keys(self, points: Iterable[Points]) -> None:
         """Note the datapoint keys that came up, each with the kind it came up with first."""
@@ -134,7 +140,8 @@ class Decisions:
     def stage_rows(self, staged: StagedRows) -> None:
         """Set decided rows aside."""
         self.outcomes.set_aside(staged)
-        place = BacklogPlace(staged.rows.batch.source_table, staged.reason)
+        batch = staged.rows.batch
+        place = BacklogPlace(batch.source_table, staged.reason, batch.schema_hash)
         self._add_to_backlog(place, len(staged.rows.rows), staged.bytes)
 
     def stage_samples(self, staged: StagedSamples) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.digests import Digests
 from ilyama_protocol.intake.history import History
-from ilyama_protocol.intake.lineage_rulings import LineageRulings, StagingReason
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_protocol.intake.outcomes import (
     Arrival,
     CurrentValues,
@@ -26,6 +26,7 @@ from ilyama_protocol.intake.outcomes import (
     StagedMessage,
 )
 from ilyama_protocol.intake.row_intake import RowIntake
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.intake.telemetry_intake import TelemetryIntake
 from ilyama_protocol.limits import DEFAULT_LIMITS, Limits
@@ -58,7 +59,7 @@ class IntakeEngine:
         history: History | None = None,
         limits: Limits = DEFAULT_LIMITS,
         origin: Origin = Origin.LIVE,
-        rulings: LineageRulings | None = None,
+        rulings: SchemaRulings | None = None,
         inspect: Callable[[Message], None] | None = None,
     ) -> None:
         self.decisions = Decisions(state, history, origin, rulings=rulings)

@@ -1,4 +1,4 @@
-"""Whether a batch goes on or is set aside: what the platform has ruled on lineages of a device.
+"""Why lineages are paused, why rows are set aside, and which pauses hold them.
 
 A lineage is active, or paused for reasons of which each is cleared on its own. Batches of a paused
 lineage are decided like any other and then staged, so that nothing is lost and nothing is shown.
@@ -6,7 +6,7 @@ lineage are decided like any other and then staged, so that nothing is lost and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Protocol
 
@@ -60,39 +60,3 @@ class TableBatch(Protocol):
     @property
     def schema_hash(self) -> str:
         """The schema that the batch names."""
-
-
-class LineageRulings:
-    """The rulings on one device, pinned when its drain was planned."""
-
-    def __init__(
-        self,
-        pauses: Mapping[str, Collection[str]] | None = None,
-        *,
-        backlog: Collection[str] = (),
-        circuit_opens_at: int = FAILURES_THAT_OPEN_THE_CIRCUIT,
-    ) -> None:
-        """Take the pause reasons by source table, and the tables of which rows wait."""
-        self.circuit_opens_at = circuit_opens_at
-        self._backlog = frozenset(backlog)
-        self._pauses = {
-            table: {PauseReason(reason) for reason in reasons}
-            for table, reasons in (pauses or {}).items()
-        }
-
-    def staging_reason(self, batch: TableBatch) -> StagingReason | None:
-        """Why a batch is to be set aside; None when it goes on."""
-        return StagingReason.LINEAGE_PAUSED if self._pauses.get(batch.source_table) else None
-
-    def telemetry_staging_reason(self, batch: TableBatch) -> StagingReason | None:
-        """The same for telemetry, which waits its turn behind what is staged already.
-
-        Of two values of a key at one moment the first stays, so batches must not overtake.
-        """
-        if batch.source_table in self._backlog:
-            return self.staging_reason(batch) or StagingReason.LINEAGE_PAUSED
-        return self.staging_reason(batch)
-
-    def pause(self, source_table: str, reason: PauseReason) -> None:
-        """Pause a lineage from the next batch on."""
-        self._pauses.setdefault(source_table, set()).add(reason)

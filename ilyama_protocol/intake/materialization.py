@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ilyama_protocol.identifiers import key_of
+from ilyama_protocol.fingerprint import METRIC_AFFINITIES
+from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.intake.datapoints import (
     KIND_MISMATCH,
-    METRIC_AFFINITIES,
     Points,
     fits_kind,
 )
@@ -30,10 +30,12 @@ _REMEMBERED_DECODERS = 1_024
 class Misfits:
     """Finds the rows of one schema of one table that cannot be materialized."""
 
-    def __init__(self, source_table: str, schema: BoundSchema, keys: KnownKeys) -> None:
+    def __init__(
+        self, source_table: str, schema: BoundSchema, keys: KnownKeys, binding: Binding
+    ) -> None:
         self._keys = keys
         self._required = {
-            key_of(source_table, column.name)
+            binding.key(source_table, column.name)
             for column in schema.columns
             if column.pk_ordinal or column.not_null
         }

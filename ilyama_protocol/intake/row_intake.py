@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ilyama_protocol.intake.datapoints import affinities_of, datapoints_of
+from ilyama_protocol.intake.datapoints import Points, datapoints_of
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.dedup import LineageMemory, RowsDecision, decide_rows
 from ilyama_protocol.intake.history import (
@@ -28,17 +28,16 @@ from ilyama_protocol.intake.outcomes import (
     Outcome,
     StagedRows,
 )
-from ilyama_protocol.intake.state import BoundSchema
+from ilyama_protocol.intake.schema_intake import Judged
 from ilyama_protocol.messages import RowBatch
 from ilyama_protocol.rejections import Rejection, RejectionCode
 
 
 class _Sorted(NamedTuple):
-    """The rows of a batch that were not known: accepted or set aside, and the schema they have."""
+    """The rows of a batch that were not known: accepted or set aside."""
 
     accepted: AcceptedRows
     staged: list[StagedRows]
-    schema: BoundSchema | None
 
 
 class RowIntake:
@@ -85,63 +84,58 @@ class RowIntake:
         if decision.below_floor == len(batch.op):
             decisions.reject(arrival, _below_floor(batch))
             return
-        self._remember(self._sorted(arrival, batch, decision, numbers), decision, hashes=hashes)
+        judged = decisions.schemas.judge(arrival, batch)
+        told = self._told(DecidedRows(arrival, batch, decision.new, decision.late), numbers)
+        self._remember(self._sorted(told, batch, judged), decision, hashes=hashes)
+        decisions.schemas.settle(arrival, batch, judged)
 
     def release(self, decided: DecidedRows) -> None:
         """Materialize rows that were staged; only their binding is that of today."""
         batch, received_at = decided.batch, decided.arrival.received_at
-        lineage = self._decisions.state.lineage(batch.source_table)
-        schema = lineage.schema_at(batch.schema_hash, received_at)
+        judged = self._decisions.schemas.judge_released(batch, received_at=received_at)
         told = self._told(decided, self._keys.numbers(batch.pk_text))
-        self._settle(self._materialized(told, batch, schema))
+        self._settle(self._materialized(told, batch, judged))
 
     def keep_staged(self, decided: DecidedRows, error: str) -> None:
         """Set rows aside again that could not be released."""
         told = self._told(decided, self._keys.numbers(decided.batch.pk_text))
         staged = StagedRows(told, StagingReason.MATERIALIZATION_FAILED, error)
-        self._settle(_Sorted(_none_of(told), [staged], None))
+        self._settle(_Sorted(_none_of(told), [staged]))
 
-    def _sorted(
-        self, arrival: Arrival, batch: RowBatch, decision: RowsDecision, numbers: KeyNumbers
-    ) -> _Sorted:
+    def _sorted(self, told: AcceptedRows, batch: RowBatch, judged: Judged) -> _Sorted:
         """What is new of a batch, with its datapoints, or set aside."""
-        told = self._told(DecidedRows(arrival, batch, decision.new, decision.late), numbers)
-        reason = self._decisions.rulings.staging_reason(batch)
+        reason = judged.ruled.staged_for
         if reason is None:
-            schema = self._decisions.schema_in_force(arrival, batch)
-            return self._materialized(told, batch, schema)
-        is_reviewed = reason is StagingReason.SCHEMA_REVIEW
-        schema = None if is_reviewed else self._decisions.schema_in_force(arrival, batch)
-        staged = [StagedRows(told, reason)] if decision.new else []
-        return _Sorted(_none_of(told), staged, schema)
+            return self._materialized(told, batch, judged)
+        return _Sorted(_none_of(told), [StagedRows(told, reason)] if told.rows else [])
 
-    def _materialized(
-        self, told: AcceptedRows, batch: RowBatch, schema: BoundSchema | None
-    ) -> _Sorted:
+    def _materialized(self, told: AcceptedRows, batch: RowBatch, judged: Judged) -> _Sorted:
         """Rows with their datapoints; those that cannot be are set aside."""
-        if schema is None:
-            points = datapoints_of(batch, told.rows, None)
-            return _Sorted(msgspec.structs.replace(told, points=points), [], None)
-        affinities = affinities_of(schema)
-        points = datapoints_of(batch, told.rows, affinities)
-        misfits = self._misfits(batch, schema).among(told.rows, points, told.key_numbers)
+        affinities, binding = judged.affinities, judged.ruled.binding
+        points = datapoints_of(batch, told.rows, affinities, binding)
+        misfits = self._misfits(batch, judged, told, points)
         if not misfits:
-            return _Sorted(msgspec.structs.replace(told, points=points), [], schema)
+            return _Sorted(msgspec.structs.replace(told, points=points), [])
         fit = [row for row in told.rows if row not in misfits]
-        points = datapoints_of(batch, fit, affinities)
+        points = datapoints_of(batch, fit, affinities, binding)
         aside = msgspec.structs.replace(told, rows=[row for row in told.rows if row in misfits])
         return _Sorted(
             msgspec.structs.replace(told, rows=fit, points=points),
             [StagedRows(aside, StagingReason.MATERIALIZATION_FAILED)],
-            schema,
         )
 
-    def _misfits(self, batch: RowBatch, schema: BoundSchema) -> Misfits:
+    def _misfits(
+        self, batch: RowBatch, judged: Judged, told: AcceptedRows, points: Sequence[Points]
+    ) -> set[int]:
+        if judged.schema is None:
+            return set()
         place = batch.source_table, batch.schema_hash
         found = self._misfits_of.get(place)
         if found is None:
-            found = self._misfits_of[place] = Misfits(batch.source_table, schema, self._keys)
-        return found
+            binding = judged.ruled.binding
+            found = Misfits(batch.source_table, judged.schema, self._keys, binding)
+            self._misfits_of[place] = found
+        return found.among(told.rows, points, told.key_numbers)
 
     def _told(self, decided: DecidedRows, numbers: KeyNumbers) -> AcceptedRows:
         return AcceptedRows(
@@ -173,7 +167,6 @@ class RowIntake:
         """Make the decision part of the state; from here on nothing can fail."""
         arrival, batch, state = found.accepted.arrival, found.accepted.batch, self._decisions.state
         lineage = state.lineage(batch.source_table)
-        self._decisions.bind(batch, found.schema)
         if decision.new:
             rank = state.epochs.setdefault(batch.journal_epoch, len(state.epochs))
             watermark = lineage.watermarks.get(batch.journal_epoch, -1)

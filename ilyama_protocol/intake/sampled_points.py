@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilyama_protocol.canonical import canonical_json
+from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.intake.conflicts import Conflict, point_conflict
 from ilyama_protocol.intake.datapoints import DatapointKind, Points, sampled_points
 from ilyama_protocol.intake.history import PointKey, StoredPoint
@@ -124,10 +125,11 @@ class SampledPoints:
         *,
         received_at: int,
         affinities: Mapping[str, str] | None,
+        binding: Binding,
         latest: int,
     ) -> NewPoints:
         """The datapoints of a batch; those of moments after the latest are new at a glance."""
-        points = sampled_points(batch, affinities)
+        points = sampled_points(batch, affinities, binding)
         moments = np.frombuffer(batch.ts_us, np.int64)
         window, sent = Window.at(received_at, self._limits), _count(points)
         if not window.holds(batch.cursor_start_us, batch.cursor_end_us):

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from ilyama_protocol.fingerprint import SchemaColumn
+from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.limits import INT64_MIN
 
 PAYLOAD_BYTES_PER_ROW = 40
@@ -91,6 +92,16 @@ class LineageState(msgspec.Struct, omit_defaults=True):
     telemetry: TelemetryState = msgspec.field(default_factory=TelemetryState)
     failures: int = 0
     """How many rows in a row, the last ones, could not be materialized."""
+    accepted: dict[str, Binding] | None = None
+    """What becomes of the columns of each schema that was accepted, by hash, in order.
+
+    None: nothing was ruled on yet, as in states from before there were rulings."""
+
+    def accepted_schemas(self) -> dict[str, Binding]:
+        """The schemas that were accepted; before there were rulings, all that were bound."""
+        if self.accepted is not None:
+            return self.accepted
+        return {schema_hash: Binding(b.holds_from) for schema_hash, b in self.schemas.items()}
 
     def schema_at(self, schema_hash: str, received_at: int) -> BoundSchema | None:
         """The columns behind a hash as they were bound at a moment; None while they were not."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hashlib import sha256
 
 from ilyama_protocol.intake.conflicts import Conflict, batch_conflict
-from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.field_series import FieldSeries
 from ilyama_protocol.intake.history import KnownBatch, TelemetryNeed
@@ -21,7 +20,7 @@ from ilyama_protocol.intake.outcomes import (
     StagedSamples,
 )
 from ilyama_protocol.intake.sampled_points import NewPoints, SampledPoints
-from ilyama_protocol.intake.state import BoundSchema
+from ilyama_protocol.intake.schema_intake import Judged
 from ilyama_protocol.limits import Limits
 from ilyama_protocol.messages import TelemetryBatch, telemetry_content
 from ilyama_protocol.rejections import Rejection, RejectionCode
@@ -74,15 +73,13 @@ class TelemetryIntake:
         if rejection is not None:
             decisions.reject(arrival, rejection)
             return
-        reason = decisions.rulings.telemetry_staging_reason(batch)
-        is_reviewed = reason is StagingReason.SCHEMA_REVIEW
-        schema = None if is_reviewed else decisions.schema_in_force(arrival, batch)
-        if reason is not None:
-            self._remember(arrival, batch, schema)
+        judged = decisions.schemas.judge_telemetry(arrival, batch)
+        if (reason := judged.ruled.staged_for) is not None:
+            self._remember(arrival, batch, judged)
             self._set_aside(arrival, batch, reason)
             return
-        found = self._accepted(arrival, batch, schema)
-        self._remember(arrival, batch, schema)
+        found = self._accepted(arrival, batch, judged)
+        self._remember(arrival, batch, judged)
         self._settle(*found)
 
     def release(self, decided: DecidedSamples) -> None:
@@ -96,9 +93,8 @@ class TelemetryIntake:
             decisions.needs.append(self._moments_need(batch, moments))
         if decisions.needs:
             return
-        lineage = decisions.state.lineage(batch.source_table)
-        schema = lineage.schema_at(batch.schema_hash, arrival.received_at)
-        self._settle(*self._accepted(arrival, batch, schema))
+        judged = decisions.schemas.judge_released(batch, received_at=arrival.received_at)
+        self._settle(*self._accepted(arrival, batch, judged))
 
     def keep_staged(self, decided: DecidedSamples, error: str) -> None:
         """Set a batch aside again that could not be released."""
@@ -116,7 +112,7 @@ class TelemetryIntake:
             after.append(before.batches_after(batch.batch_id))
         if asks_number := replayed and not continues:
             after.append(lineage.era_after)
-        goes_on = self._decisions.rulings.telemetry_staging_reason(batch) is None
+        goes_on = not self._decisions.rulings.holds_telemetry(batch.source_table)
         taken = goes_on and (continues or replayed)
         moments = self._known_moments(arrival, batch) if taken else []
         if not after and not moments:
@@ -161,23 +157,22 @@ class TelemetryIntake:
         return _refused(batch, code, highest=highest)
 
     def _accepted(
-        self, arrival: Arrival, batch: TelemetryBatch, schema: BoundSchema | None
+        self, arrival: Arrival, batch: TelemetryBatch, judged: Judged
     ) -> tuple[AcceptedSamples, NewPoints]:
         new = self._points.new(
             batch,
             received_at=arrival.received_at,
-            affinities=None if schema is None else affinities_of(schema),
+            affinities=judged.affinities,
+            binding=judged.ruled.binding,
             latest=self._decisions.state.telemetry(batch.source_table).max_ts,
         )
         kept = batch.without_contents()
         return AcceptedSamples(arrival, kept, self._series, new.points), new
 
-    def _remember(
-        self, arrival: Arrival, batch: TelemetryBatch, schema: BoundSchema | None
-    ) -> None:
+    def _remember(self, arrival: Arrival, batch: TelemetryBatch, judged: Judged) -> None:
         """Make the decision part of the state; from here on nothing can fail."""
         state = self._decisions.state
-        self._decisions.bind(batch, schema)
+        self._decisions.schemas.settle(arrival, batch, judged)
         lineage = state.lineage(batch.source_table).telemetry
         lineage.batch_seq = max(lineage.batch_seq, batch.batch_seq)
         state.batch_id = max(state.batch_id, batch.batch_id)

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.fingerprint import SchemaColumn
+from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.intake.state import (
     BatchMark,
     BoundSchema,
@@ -39,6 +40,7 @@ class KeptLineage(msgspec.Struct, omit_defaults=True):
     marks: dict[str, list[Mark]] = {}
     telemetry: TelemetryState = msgspec.field(default_factory=TelemetryState)
     failures: int = 0
+    accepted: dict[str, Binding] | None = None
 
 
 class KeptState(msgspec.Struct, omit_defaults=True):
@@ -87,6 +89,12 @@ class DeviceStates:
             )
         )
 
+    def columns_of(self, schema_hash: str) -> list[SchemaColumn] | None:
+        """The columns behind a schema hash, None when nobody announced them."""
+        query = select(TABLE_SCHEMA.c.columns).where(TABLE_SCHEMA.c.schema_hash == schema_hash)
+        found = self._connection.scalar(query)
+        return None if found is None else list(_columns_decoder.decode(found))
+
     def _columns(self, states: Iterable[KeptState]) -> dict[str, Columns]:
         lineages = (lineage for state in states for lineage in state.lineages.values())
         hashes = {schema_hash for lineage in lineages for schema_hash in lineage.schemas}
@@ -122,6 +130,7 @@ def _kept(state: DeviceState) -> str:
             lineage.marks,
             lineage.telemetry,
             lineage.failures,
+            lineage.accepted,
         )
         for table, lineage in state.lineages.items()
     }
@@ -143,6 +152,7 @@ def _whole(kept: KeptState, columns: Mapping[str, Columns]) -> DeviceState:
             lineage.marks,
             lineage.telemetry,
             lineage.failures,
+            lineage.accepted,
         )
         for table, lineage in kept.lineages.items()
     }

@@ -24,6 +24,7 @@ class RegisteredDevice(NamedTuple):
     topic_slug: str
     device_name: str
     firmware_version: str | None
+    project_id: str | None = None
 
 
 class DeviceEntry(NamedTuple):

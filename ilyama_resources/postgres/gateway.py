@@ -23,6 +23,7 @@ from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres.api_tokens import ApiTokens
 from ilyama_resources.postgres.audit import AuditLog
+from ilyama_resources.postgres.bindings import Bindings
 from ilyama_resources.postgres.current_values import CurrentValues
 from ilyama_resources.postgres.derived_runs import DerivedRuns
 from ilyama_resources.postgres.device_states import DeviceStates
@@ -33,9 +34,11 @@ from ilyama_resources.postgres.idempotent_answers import IdempotentAnswers
 from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.lineages import Lineages
 from ilyama_resources.postgres.pauses import Pauses
+from ilyama_resources.postgres.policies import Policies
 from ilyama_resources.postgres.registries import Registries
 from ilyama_resources.postgres.rejection_replays import RejectionReplays
 from ilyama_resources.postgres.rejections import Rejections
+from ilyama_resources.postgres.reviews import Reviews
 from ilyama_resources.postgres.schema_versions import is_newest, upgrade
 from ilyama_resources.postgres.segments import Segments
 from ilyama_resources.postgres.sequence_resets import SequenceResets
@@ -84,6 +87,9 @@ class Transaction:
         self.registries = Registries(connection)
         self.derived_runs = DerivedRuns(connection)
         self.warehouses = Warehouses(connection)
+        self.policies = Policies(connection)
+        self.bindings = Bindings(connection)
+        self.reviews = Reviews(connection)
         self.api_tokens = ApiTokens(connection)
         self.idempotent_answers = IdempotentAnswers(connection)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_resources.postgres.copying import shown
@@ -26,13 +26,23 @@ class Registries:
         if rows:
             self._connection.execute(insert(COMPONENT).on_conflict_do_nothing(), rows)
 
+    def kinds_of(self, names: Iterable[str]) -> dict[str, str]:
+        """The kinds of the datapoint keys that exist among those named."""
+        by_hash = {_hash_of(name): name for name in names}
+        query = select(DATAPOINT_TYPE.c.name_hash, DATAPOINT_TYPE.c.kind)
+        rows = self._connection.execute(query.where(DATAPOINT_TYPE.c.name_hash.in_([*by_hash])))
+        return {by_hash[name_hash]: kind for name_hash, kind in rows}
+
     def ensure_keys(self, kinds: Mapping[str, str]) -> None:
         """Create the datapoint keys that do not exist yet, with the kind first seen."""
         common = {"scope": "org", "auto": True, "created_at": datetime.now(UTC)}
         rows = [
-            {"name_hash": sha256(name.encode()).hexdigest(), "name": shown(name), "kind": kind}
-            | common
+            {"name_hash": _hash_of(name), "name": shown(name), "kind": kind} | common
             for name, kind in kinds.items()
         ]
         if rows:
             self._connection.execute(insert(DATAPOINT_TYPE).on_conflict_do_nothing(), rows)
+
+
+def _hash_of(name: str) -> str:
+    return sha256(name.encode()).hexdigest()

@@ -99,13 +99,16 @@ STAGED_BACKLOG = Table(
     Column("device_id", Text, primary_key=True),
     Column("source_table", Text, primary_key=True),
     Column("staging_reason", Text, primary_key=True),
+    Column("schema_hash", Text, primary_key=True),
     Column("drain_id", BigInteger, primary_key=True),
     Column("rows", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Column("retry", Boolean, nullable=False, server_default="false"),
     Column("released_in", BigInteger),
 )
-"""What each drain has set aside; `released_in` is the drain that has materialized it since."""
+"""What each drain has set aside; `released_in` is the drain that has materialized it since.
+
+Of whole messages the schema is not known: its hash is empty."""
 
 SEQUENCE_RESET = Table(
     "sequence_reset",
@@ -297,6 +300,58 @@ AUDIT_LOG = Table(
 )
 """In partitions by month; triggers refuse every change of what is written."""
 
+SCHEMA_REVIEW = Table(
+    "schema_review",
+    METADATA,
+    Column("review_id", BigInteger, Identity(), primary_key=True),
+    Column("device_id", Text, nullable=False),
+    Column("source_table", Text, nullable=False),
+    Column("schema_hash", Text, nullable=False),
+    Column("project_id", Text),
+    Column("schema_class", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("action_version", Integer, nullable=False),
+    Column("columns", Text),
+    Column("seen_columns", Text, nullable=False),
+    Column("evidence", Text, nullable=False),
+    Column("firmware_version", Text, nullable=False),
+    Column("first_received_at", BigInteger, nullable=False),
+    Column("opened_by", BigInteger, nullable=False),
+    _moment("opened_at", nullable=False),
+    _moment("started_at"),
+    _moment("decided_at"),
+    Column("decided_by", Text),
+    Column("note", Text),
+    Column("actions", Text),
+    Column("shared_from", BigInteger, ForeignKey("schema_review.review_id")),
+)
+"""JSON is kept as text: names of columns may hold U+0000, which `jsonb` cannot."""
+
+SCHEMA_BINDING = Table(
+    "schema_binding",
+    METADATA,
+    Column("scope_kind", Text, primary_key=True),
+    Column("scope_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    Column("schema_hash", Text, primary_key=True),
+    Column("actions", Text),
+    Column("holds_from", BigInteger, nullable=False),
+    Column("holding", Boolean, nullable=False),
+    Column("review_id", BigInteger, ForeignKey("schema_review.review_id")),
+    _moment("bound_at", nullable=False),
+)
+"""`review_id` is null where a policy accepted the schema; `holding` keeps lineages paused."""
+
+GOVERNANCE_POLICY = Table(
+    "governance_policy",
+    METADATA,
+    Column("project_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    Column("first_schema", Text),
+    Column("allow_additive_continue", Boolean),
+    Column("allow_auto_create_datapoints", Boolean),
+    _moment("changed_at", nullable=False),
+)
 REJECTION = Table(
     "rejection",
     METADATA,

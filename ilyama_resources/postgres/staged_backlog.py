@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 
 from ilyama_protocol.intake.lineage_rulings import HELD_BY, RETRIED_ON_REQUEST, StagingReason
+from ilyama_resources.postgres.bindings import is_approved
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.current_values import Lineage
 from ilyama_resources.postgres.pairs import these
@@ -29,11 +30,12 @@ from ilyama_resources.postgres.schema import DRAIN, LINEAGE_PAUSE, STAGED_BACKLO
 
 
 class StagedSum(NamedTuple):
-    """What one drain has set aside of one lineage for one reason."""
+    """What one drain has set aside of one schema of a lineage for one reason."""
 
     device_id: str
     source_table: str
     staging_reason: str
+    schema_hash: str
     drain_id: int
     rows: int
     bytes: int
@@ -77,7 +79,7 @@ class BacklogSize(NamedTuple):
 
 
 _FIELDS = [STAGED_BACKLOG.c[name] for name in StagedSum._fields]
-_KEY = StagedSum._fields[:4]
+_KEY = StagedSum._fields[:5]
 _IS_STAGED = STAGED_BACKLOG.c.released_in.is_(None)
 
 
@@ -97,9 +99,10 @@ class StagedBacklog:
 
     def tables_of(self, device_ids: Iterable[str]) -> dict[str, list[str]]:
         """The tables of devices of which rows wait for nothing but their turn, or a resume."""
-        waits = STAGED_BACKLOG.c.staging_reason.in_(
-            (StagingReason.LINEAGE_PAUSED, StagingReason.SCHEMA_REVIEW)
-        )
+        reason = STAGED_BACKLOG.c.staging_reason
+        # Nobody knows whether what was not approved will ever come.
+        approved = and_(reason == StagingReason.SCHEMA_REVIEW, is_approved(STAGED_BACKLOG))
+        waits = or_(reason == StagingReason.LINEAGE_PAUSED, approved)
         query = (
             select(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
             .where(_IS_STAGED, waits, STAGED_BACKLOG.c.device_id.in_(list(device_ids)))
@@ -155,7 +158,7 @@ class StagedBacklog:
 
     def releasable(self, *, at_most_bytes: int) -> list[StagedSum]:
         """What can be released now, the oldest first: one sum at least, then up to a size."""
-        oldest_first = (STAGED_BACKLOG.c.drain_id, *_FIELDS[:3])
+        oldest_first = (STAGED_BACKLOG.c.drain_id, *_FIELDS[:4])
         before = (
             func.sum(STAGED_BACKLOG.c.bytes).over(order_by=oldest_first) - STAGED_BACKLOG.c.bytes
         )
@@ -165,6 +168,19 @@ class StagedBacklog:
         )
         query = query.order_by(*(free.c[column.name] for column in oldest_first))
         return [StagedSum(*row) for row in self._connection.execute(query)]
+
+    def of_schema(
+        self, source_table: str, schema_hash: str, *, device_ids: Iterable[str]
+    ) -> list[StagedSum]:
+        """What is set aside of one schema of some devices, the oldest first."""
+        query = select(*_FIELDS).where(
+            _IS_STAGED,
+            STAGED_BACKLOG.c.source_table == source_table,
+            STAGED_BACKLOG.c.schema_hash == schema_hash,
+            STAGED_BACKLOG.c.device_id.in_(list(device_ids)),
+        )
+        rows = self._connection.execute(query.order_by(STAGED_BACKLOG.c.drain_id, *_FIELDS[:3]))
+        return [StagedSum(*row) for row in rows]
 
     def release(self, released: Iterable[StagedSum], *, drain_id: int) -> None:
         """Note which drain has materialized what."""
@@ -179,7 +195,10 @@ class StagedBacklog:
 
 
 def _is_free() -> ColumnElement[bool]:
-    """Whether nothing holds a sum: no pause that would, and of what failed, a wish to retry."""
+    """Whether nothing holds a sum: no pause that would.
+
+    What failed waits for a wish to retry; a schema that was not approved, for that.
+    """
     return or_(*(_is_free_of(reason) for reason in HELD_BY))
 
 
@@ -193,4 +212,6 @@ def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
     if reason in RETRIED_ON_REQUEST:
         # A message of nobody known has nobody to be decided for.
         return and_(free, STAGED_BACKLOG.c.retry, STAGED_BACKLOG.c.device_id != "")
+    if reason is StagingReason.SCHEMA_REVIEW:
+        return and_(free, is_approved(STAGED_BACKLOG))
     return free

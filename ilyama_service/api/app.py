@@ -19,7 +19,9 @@ from ilyama_service.api import (
     ingest,
     ledger,
     lineages,
+    policies,
     rejections,
+    reviews,
 )
 from ilyama_service.api.errors import answer_errors
 from ilyama_service.api.observing import Observer
@@ -27,8 +29,20 @@ from ilyama_service.api.parts import Parts, make_parts
 
 # Not more than the gateway has connections: who waits for one should wait outside.
 THREADS: Final = 12
+GROUPS: Final = (
+    health,
+    ingest,
+    current_values,
+    ledger,
+    drains,
+    devices,
+    rejections,
+    lineages,
+    reviews,
+    policies,
+)
 _DESCRIPTION: Final = """
-CloudEvents in; current values, ledger, drains, devices and rejections out. Send
+CloudEvents in; current values, ledger, drains, devices, rejections and reviews out. Send
 `Authorization: Bearer TOKEN`. Every refusal is `{error_code, message, details}`; lists go on with
 `next_cursor`.
 """
@@ -48,7 +62,7 @@ def create_app(settings: Settings, gateway: Gateway, landing: Landing) -> FastAP
     )
     app.state.parts = parts
     answer_errors(app)
-    for group in (health, ingest, current_values, ledger, drains, devices, rejections, lineages):
+    for group in GROUPS:
         app.include_router(group.router)
     app.add_middleware(Observer, metrics=parts.metrics)
     return app

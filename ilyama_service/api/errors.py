@@ -9,6 +9,7 @@ ApiError
 ├── BodyTooLarge           413
 ├── UnsupportedMediaType   415
 ├── NotAcceptable          422 a body that is no CloudEvent
+├── UnfitAnswer            422 actions that cannot be approved
 ├── TooManyRequests        429
 └── Unavailable            503 Postgres, the landing directory or memory; try again
 """
@@ -112,6 +113,12 @@ class Conflict(ApiError):
     """The state of a thing does not allow what was asked for."""
 
     status, error_code = 409, "conflict"
+
+
+class UnfitAnswer(ApiError):
+    """The actions cannot be approved."""
+
+    status, error_code = 422, "unfit_actions"
 
 
 class BodyTooLarge(ApiError):

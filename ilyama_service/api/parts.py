@@ -14,6 +14,7 @@ from ilyama_service.api.idempotency import Repetitions
 from ilyama_service.api.metrics import ApiMetrics
 from ilyama_service.api.rate_limits import RateLimit
 from ilyama_service.api.tokens import Credentials, Guard, Principal
+from ilyama_service.reviewing import Reviewing
 
 _SEGMENTS_HELD = 8
 """Bodies of so many full segments are held in memory at most."""
@@ -31,6 +32,7 @@ class Parts:
     group_commit: GroupCommit
     repetitions: Repetitions
     budget: Budget
+    reviewing: Reviewing
 
 
 def make_parts(settings: Settings, gateway: Gateway, landing: Landing) -> Parts:
@@ -48,6 +50,7 @@ def make_parts(settings: Settings, gateway: Gateway, landing: Landing) -> Parts:
         group_commit=group_commit,
         repetitions=Repetitions(gateway),
         budget=Budget(_SEGMENTS_HELD * settings.api_max_body_bytes),
+        reviewing=Reviewing(gateway, settings.policy),
     )
 
 

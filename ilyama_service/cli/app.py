@@ -20,6 +20,7 @@ from ilyama_service.cli.commands import (
 )
 from ilyama_service.cli.lineage_commands import lineages
 from ilyama_service.cli.rejection_commands import rejections
+from ilyama_service.cli.review_commands import policy, review
 from ilyama_service.cli.sentences import sentence_of
 
 FAILED = 1
@@ -42,6 +43,8 @@ app.command("ingest")(ingest)
 app.command("drain")(drain)
 app.command("drains")(drains)
 app.add_typer(rejections, name="rejections")
+app.add_typer(review, name="review")
+app.command("policy")(policy)
 app.add_typer(lineages, name="lineages")
 app.command("ui")(ui)
 app.command("simulate")(simulate)

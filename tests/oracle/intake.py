@@ -10,6 +10,7 @@ from typing import Any
 from tests.oracle.canonical import content, pk_hash
 from tests.oracle.datapoints import Datapoints
 from tests.oracle.device_tables import DeviceTables
+from tests.oracle.governance import Governance
 from tests.oracle.instants import microseconds, utc_day
 from tests.oracle.predicates import legal_table
 from tests.oracle.records import (
@@ -17,6 +18,7 @@ from tests.oracle.records import (
     LedgerLine,
     RawBatch,
     RejectedBatch,
+    Review,
     RowChange,
     TelemetrySample,
 )
@@ -51,8 +53,9 @@ class Oracle:
         self._registry = dict(registry or {})
         self._served_instances = served_instances
         self._not_before: dict[str, int] = {}
-        self._columns: dict[tuple[str, str, str], Columns] = {}
+        self._columns: dict[Lineage, dict[str, Columns]] = {}
         self.staging = Staging()
+        self._governance = Governance(self.staging)
         self._memory = RowMemory()
         self._telemetry = TelemetryMemory()
         self._datapoints = Datapoints()
@@ -102,6 +105,10 @@ class Oracle:
             "current_value": [row._asdict() for row in self._datapoints.current()],
         }
 
+    def reviews(self) -> list[Review]:
+        """The schemas that a person has to look at, in the order in which they came up."""
+        return list(self._governance.reviews)
+
     @property
     def out_of_window(self) -> int:
         """How many values were too old or too far ahead to give a datapoint."""
@@ -147,9 +154,10 @@ class Oracle:
             return self._rejected_line(line, refused, payload)
         line = line._replace(batch_id=batch["batch_id"].lower(), batch_seq=batch["batch_seq"])
         affinities, rows = _affinities(self._columns_of(line, batch)), len(batch["rows"])
+        waits = self._telemetry_waits(line, batch) if outcome == "new" else None
         asides = [
             AsideSample(
-                "lineage_paused",
+                waits or "",
                 line,
                 _sample(line, batch, index),
                 batch["rows"][index]["fields"],
@@ -157,10 +165,10 @@ class Oracle:
             )
             for index in range(rows if outcome == "new" else 0)
         ]
-        if asides and self.staging.waits((device_id, batch["source_table"])):
+        if waits is not None:
             for aside in asides:
                 self.staging.set_sample_aside(aside)
-            told = _outcome(Counter({"lineage_paused": rows}))
+            told = _outcome(Counter({waits: rows}))
             return line._replace(**told, rows_received=rows)
         for aside in asides:
             self._shown_sample(aside)
@@ -171,6 +179,17 @@ class Oracle:
             rows_duplicate=0 if outcome == "new" else rows,
             rows_conflict=rows if outcome == "conflict" else 0,
         )
+
+    def _telemetry_waits(self, line: LedgerLine, batch: SourceObject) -> str | None:
+        """Why a batch of telemetry waits: as one of rows, or behind what waits already."""
+        reason = self._ruled(line, batch)
+        lineage = (str(line.device_id), batch["source_table"])
+        return reason or ("lineage_paused" if self.staging.waits(lineage) else None)
+
+    def _ruled(self, line: LedgerLine, batch: SourceObject) -> str | None:
+        lineage = (str(line.device_id), batch["source_table"])
+        known = self._columns.get(lineage, {})
+        return self._governance.staging_reason(lineage, batch["schema_hash"], known)
 
     def _rejected_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
         rows = verdict.document.get("rows") if verdict.is_readable else None
@@ -210,9 +229,9 @@ class Oracle:
     def _taken_line(self, line: LedgerLine, batch: SourceObject) -> LedgerLine:
         line = line._replace(batch_id=batch["batch_id"].lower())
         columns = self._columns_of(line, batch)
-        is_paused = self.staging.is_paused((str(line.device_id), batch["source_table"]))
+        waits = self._ruled(line, batch)
         outcomes = Counter(
-            self._take_row(line, batch, index=index, columns=columns, is_paused=is_paused)
+            self._take_row(line, batch, index=index, columns=columns, waits=waits)
             for index in range(len(batch["rows"]))
         )
         return line._replace(
@@ -224,11 +243,12 @@ class Oracle:
 
     def _columns_of(self, line: LedgerLine, batch: SourceObject) -> Columns | None:
         """What is known of a schema from the first valid batch that spelled it out."""
-        place = (str(line.device_id), batch["source_table"], batch["schema_hash"])
-        schema = batch.get("schema_columns")
-        if schema is not None and place not in self._columns:
-            self._columns[place] = {column["name"]: column for column in schema["columns"]}
-        return self._columns.get(place)
+        lineage = (str(line.device_id), batch["source_table"])
+        known, schema = self._columns.setdefault(lineage, {}), batch.get("schema_columns")
+        if schema is not None and batch["schema_hash"] not in known:
+            told = {column["name"]: column for column in schema["columns"]}
+            known[batch["schema_hash"]] = told
+        return known.get(batch["schema_hash"])
 
     def _take_row(
         self,
@@ -237,7 +257,7 @@ class Oracle:
         *,
         index: int,
         columns: Columns | None,
-        is_paused: bool,
+        waits: str | None,
     ) -> str:
         sent = batch["rows"][index]
         pk, row = sent["pk"], sent.get("row")
@@ -253,8 +273,8 @@ class Oracle:
             return outcome
         late = self._memory.is_late(key)
         change = _row_change(key, line, batch=batch, index=index, late=late)
-        aside = Aside("lineage_paused", line, change, pk, row, columns)
-        if is_paused:
+        aside = Aside(waits or "", line, change, pk, row, columns)
+        if waits is not None:
             self.staging.set_aside(aside)
             return aside.reason
         outcome = self._shown(aside)

@@ -81,6 +81,15 @@ class StagedRow(NamedTuple):
     fields: str | None = None
 
 
+class Review(NamedTuple):
+    """A schema that a person has to look at."""
+
+    device_id: str
+    source_table: str
+    schema_hash: str
+    schema_class: str
+
+
 class TelemetrySample(NamedTuple):
     """One row of an accepted telemetry batch."""
 

@@ -10,6 +10,7 @@ from tests.oracle.records import LedgerLine, RowChange, StagedRow, TelemetrySamp
 
 FAILURES_THAT_OPEN = 5
 HOLDING = {
+    "schema_review": {"schema_review"},
     "lineage_paused": {"schema_review", "circuit_open", "operator"},
     "materialization_failed": {"schema_review", "circuit_open", "operator"},
 }
@@ -80,7 +81,7 @@ class Staging:
         return self.is_paused(lineage) or any(
             (aside.change.device_id, aside.change.source_table) == lineage
             for aside in self._waiting
-            if aside.reason != "materialization_failed"
+            if aside.reason == "lineage_paused"
         )
 
     def count(self, aside: Aside, *, failed: bool) -> None:

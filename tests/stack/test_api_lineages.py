@@ -77,7 +77,7 @@ def test_a_circuit_is_closed_only_when_it_is_open_and_no_review_is_in_progress(
         for reason in (PauseReason.CIRCUIT_OPEN, PauseReason.SCHEMA_REVIEW):
             tx.pauses.add([lineage], reason)
         tx.pauses.add([lineage], PauseReason.BACKPRESSURE)
-        tx.backlog.add([StagedSum(*lineage, "materialization_failed", 1, 5, 500)])
+        tx.backlog.add([StagedSum(*lineage, "materialization_failed", "5c", 1, 5, 500)])
         tx.commit()
         assert tx.backlog.releasable(at_most_bytes=10) == []
     assert _post(client, "reset-materialization", device_id).status_code == 409
@@ -117,7 +117,8 @@ def test_lineages_are_listed_page_by_page_with_what_is_staged_of_them(
     tables = [f"t{number}" for number in range(5)]
     with shared_platform.gateway.transaction() as tx:
         tx.pauses.add([(device_id, table) for table in tables], PauseReason.OPERATOR)
-        sums = [StagedSum(device_id, "t1", "lineage_paused", drain, 10, 100) for drain in (1, 2)]
+        place = (device_id, "t1", "lineage_paused", "5c")
+        sums = [StagedSum(*place, drain, 10, 100) for drain in (1, 2)]
         tx.backlog.add(sums)
         tx.commit()
     found = shared_api.pages("/v1/lineages", limit=2, device=device_id)

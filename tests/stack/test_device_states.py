@@ -4,11 +4,14 @@ from msgspec.structs import fields
 from sqlalchemy import create_engine, text
 
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
+from ilyama_protocol.governance.bindings import Binding, ColumnAction, Verb
 from ilyama_protocol.intake.state import (
+    BatchMark,
     BoundSchema,
     DeviceState,
     LineageState,
     Mark,
+    TelemetryState,
     encode_state,
 )
 from tests.platform import Platform
@@ -21,8 +24,14 @@ COLUMNS = (
 
 def test_a_state_comes_back_whole_and_its_columns_lie_elsewhere(platform: Platform) -> None:
     schemas = {"5c" * 32: BoundSchema(7, COLUMNS)}
-    lineage = LineageState({"epoch": 3}, {"epoch": 1}, schemas, {"epoch": [Mark(-1, 4)]})
-    device = DeviceState(9, {"epoch": 0}, {"readings": lineage})
+    accepted = {"5c" * 32: Binding(7, {"id": ColumnAction(Verb.IGNORE)}), "6d" * 32: Binding(8)}
+    marks = {"epoch": [Mark(-1, 4)]}
+    telemetry = TelemetryState(3, 7, 1, 2, [Mark(1, 2)])
+    lineage = LineageState(
+        {"epoch": 3}, {"epoch": 1}, schemas, marks, telemetry, failures=2, accepted=accepted
+    )
+    batches = [BatchMark("a", 3)]
+    device = DeviceState(9, {"epoch": 0}, {"readings": lineage}, "b", batches)
     for part in (device, lineage):
         told = {field.name: getattr(part, field.name) for field in fields(part)}
         assert all(told.values()), f"give every field a value, lest it is forgotten: {told}"

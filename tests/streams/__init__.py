@@ -2,6 +2,6 @@
 
 from tests.streams.bulk import generate_bulk
 from tests.streams.cloudevents import write_cloudevents
-from tests.streams.generator import FAULTS, generate
+from tests.streams.generator import FAULTS, generate, generate_changes
 
-__all__ = ["FAULTS", "generate", "generate_bulk", "write_cloudevents"]
+__all__ = ["FAULTS", "generate", "generate_bulk", "generate_changes", "write_cloudevents"]

@@ -10,6 +10,7 @@ from tests.streams.identifiers import START_US
 from tests.streams.large_faults import LARGE_FAULTS
 from tests.streams.other_faults import OTHER_FAULTS
 from tests.streams.row_faults import ROW_FAULTS
+from tests.streams.schema_changes import SCHEMA_CHANGES
 from tests.streams.schema_faults import SCHEMA_FAULTS
 from tests.streams.stream import Stream
 from tests.streams.telemetry_faults import TELEMETRY_FAULTS
@@ -67,6 +68,19 @@ def generate(
     times = arrival_times(rng, start_us, day_crossings=day_crossings)
     messages = stream.sent[:batches]
     return [Event(sent.topic, sent.payload, next(times)) for sent in messages]
+
+
+def generate_changes(seed: int, *, batches: int) -> list[Event]:
+    """A stream in which schemas change all the time, between ordinary batches and retries."""
+    rng = random.Random(seed)
+    stream = Stream(rng, devices=2, tables=2, rows_per_batch=(1, 6), pks_per_table=5)
+    stream.publish([stream.plain_message()])
+    while len(stream.sent) < batches:
+        changes = rng.choice(SCHEMA_CHANGES)(stream)
+        again = [rng.choice(changes)] if rng.random() < 0.5 else []
+        stream.publish([*changes, *again, stream.plain_message()])
+    times = arrival_times(rng, START_US, day_crossings=True)
+    return [Event(sent.topic, sent.payload, next(times)) for sent in stream.sent[:batches]]
 
 
 def shuffled_for_ever(rng: random.Random) -> Iterator[Fault]:

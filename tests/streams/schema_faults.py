@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.streams.devices import Batch, Device, Message
+from tests.streams.schema_changes import SCHEMA_CHANGES
 from tests.streams.stream import Stream, announced
 from tests.streams.values import Table, any_value
 
@@ -74,17 +75,6 @@ def _with_strangers(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"row": {"ID": 1, "Mode": "x", **kept}}
 
 
-def changed_schema(stream: Stream) -> list[Message]:
-    """A firmware update adds a column and changes an affinity: another hash, same lineage."""
-    device = stream.device()
-    table = stream.rng.choice(device.tables)
-    (name, _), *rest = table.affinities
-    changed = replace(table, affinities=((name, "TEXT"), *rest, ("added", "REAL")))
-    first = _of_any_kind(stream, device, changed)
-    second, third = (stream.next_batch(device, changed) for _ in range(2))
-    return [first.message(), announced(second, changed).message(), third.message()]
-
-
 def one_schema_on_two_devices(stream: Stream) -> list[Message]:
     """What one device announced says nothing about another's lineage."""
     table = stream.fresh_table()
@@ -112,6 +102,6 @@ SCHEMA_FAULTS = (
     announced_in_another_order,
     values_of_the_wrong_kind,
     members_without_a_column,
-    changed_schema,
+    *SCHEMA_CHANGES,
     one_schema_on_two_devices,
 )

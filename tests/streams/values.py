@@ -25,6 +25,7 @@ class Table:
     affinities: tuple[tuple[str, str], ...]
     pk_names: tuple[str, ...]
     plain_pk: PlainPk
+    nullable: bool = False
 
     def schema_columns(self) -> dict[str, Any]:
         """The table's schema as a device announces it."""
@@ -33,7 +34,7 @@ class Table:
                 "name": name,
                 "decl_type_affinity": affinity,
                 "pk_ordinal": self.pk_names.index(name) + 1 if name in self.pk_names else 0,
-                "not_null": name in self.pk_names,
+                "not_null": name in self.pk_names and not self.nullable,
             }
             for name, affinity in self.affinities
         ]

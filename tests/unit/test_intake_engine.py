@@ -7,10 +7,11 @@ import pytest
 
 from tests.memory_platform import MemoryPlatform
 from tests.oracle import Event, Oracle
-from tests.streams import generate
+from tests.streams import generate, generate_changes
 from tests.tables import assert_equals_oracle, expected_tables
 
 SEEDS = range(2)
+GOVERNED_SEEDS = range(100, 104)
 
 
 def _in_drains(events: list[Event], drains: int, seed: int) -> list[list[Event]]:
@@ -38,6 +39,29 @@ def test_a_message_per_drain_equals_the_oracle() -> None:
     for event in events:
         platform.drain([event])
     assert_equals_oracle(platform.tables, expected_tables(events))
+
+
+@pytest.mark.parametrize("drains", [1, 7, 40], ids="{} drains".format)
+@pytest.mark.parametrize("seed", GOVERNED_SEEDS, ids="seed {}".format)
+def test_schemas_that_change_in_the_field_equal_the_oracle(seed: int, drains: int) -> None:
+    events = generate_changes(seed, batches=60)
+    platform, oracle = MemoryPlatform(), Oracle()
+    for part in _in_drains(events, drains, seed):
+        platform.drain(part)
+    for event in events:
+        oracle.feed(event)
+    asked = [(*place, review.schema_class) for place, review in platform.reviews.items()]
+    assert sorted(asked) == sorted(tuple(review) for review in oracle.reviews())
+    assert_equals_oracle(platform.tables, oracle.tables())
+
+
+def test_the_changes_of_schemas_are_of_every_class() -> None:
+    oracle = Oracle()
+    for seed in GOVERNED_SEEDS:
+        for event in generate_changes(seed, batches=60):
+            oracle.feed(event)
+    met = {review.schema_class for review in oracle.reviews()}
+    assert met == {"breaking", "compatible_additive", "ambiguous", "unknown"}
 
 
 @pytest.mark.parametrize("seed", range(3), ids="seed {}".format)

@@ -33,6 +33,7 @@ ROW_CODES = {
     "invalid_json",
     *MUTATIONS["rows"],
 }
+STAGING_REASONS = {"schema_review", "lineage_paused"}
 
 
 def new_stream() -> Stream:
@@ -86,6 +87,8 @@ def test_all_faults_together_play_every_outcome_code_and_table() -> None:
     rejected = [line for line in lines if line["outcome"] == "rejected"]
     assert {line["code"] for line in rejected} == {*ROW_CODES}
     assert {line["outcome"] for line in lines} == {"accepted", "duplicate", "rejected", "staged"}
+    staged = [line for line in lines if line["outcome"] == "staged"]
+    assert {line["code"] for line in staged} >= STAGING_REASONS
     assert {line["kind"] for line in tables["batch_ledger"]} == {*VALID, "device", None}
     assert all(tables.values())
 

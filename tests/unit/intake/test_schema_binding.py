@@ -1,10 +1,14 @@
 """Affinities hold from the first valid batch that names the columns behind its hash."""
 
+from ilyama_protocol.fingerprint import schema_hash
+from ilyama_protocol.governance.rules import DeviceRules
 from ilyama_protocol.intake.datapoints import KIND_MISMATCH
 from ilyama_protocol.intake.history import History
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from tests.unit.intake.traffic import (
     NOW,
     TABLE,
+    UNNAMED_SCHEMA,
     A,
     batch,
     change,
@@ -72,11 +76,16 @@ def test_a_binding_outlives_its_drain() -> None:
 
 
 def test_another_hash_is_another_schema() -> None:
-    met = taken(
-        batch(change(1), schema=SCHEMA),
-        batch(change(2, row=NUMBER_IN_TEXT), schema=columns(v="INTEGER"), announce=False),
-        batch(change(3, row=NUMBER_IN_TEXT)),
+    other = columns(v="INTEGER")
+    approved = DeviceRules(
+        approved={TABLE: {schema_hash(TABLE, other): None, UNNAMED_SCHEMA: None}}
     )
+    payloads = [
+        batch(change(1), schema=SCHEMA),
+        batch(change(2, row=NUMBER_IN_TEXT), schema=other, announce=False),
+        batch(change(3, row=NUMBER_IN_TEXT)),
+    ]
+    met = decided(payloads, engine(rulings=SchemaRulings(approved)))
 
     assert [rows.points[0].kind for rows in met.decisions.outcomes.accepted[1:]] == [
         "metric",

@@ -3,9 +3,11 @@
 import pytest
 
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
+from ilyama_protocol.governance.rules import DeviceRules
 from ilyama_protocol.intake.engine import Device, IntakeEngine
-from ilyama_protocol.intake.lineage_rulings import LineageRulings, PauseReason
+from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.outcomes import DecidedRows, Origin
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.messages import RowBatch
 from ilyama_protocol.topics import MessageKind
@@ -31,7 +33,8 @@ KEYED = (
 
 
 def _engine(*reasons: PauseReason, origin: Origin = Origin.LIVE) -> IntakeEngine:
-    rulings = LineageRulings({TABLE: reasons} if reasons else {})
+    pauses: dict[str, list[str]] = {TABLE: [*reasons]} if reasons else {}
+    rulings = SchemaRulings(DeviceRules(pauses=pauses))
     return IntakeEngine(Device(DEVICE_ID), DeviceState(), rulings=rulings, origin=origin)
 
 

@@ -9,6 +9,7 @@ from ilyama_protocol.intake.datapoints import Points
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
 from ilyama_protocol.intake.outcomes import LedgerLine, Message, Origin
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState, LineageState
 from tests.streams.telemetry import rfc3339
 
@@ -125,6 +126,7 @@ def engine(
     *,
     history: History | None = None,
     inspect: Callable[[Message], None] | None = None,
+    rulings: SchemaRulings | None = None,
     origin: Origin = Origin.LIVE,
 ) -> IntakeEngine:
     return IntakeEngine(
@@ -132,6 +134,7 @@ def engine(
         state or DeviceState(),
         history=history,
         inspect=inspect,
+        rulings=rulings,
         origin=origin,
     )
 

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0013"
-down_revision = "0011"
+down_revision = "0012"
 
 
 def upgrade() -> None:
@@ -26,6 +26,7 @@ def upgrade() -> None:
         sa.Column("device_id", sa.Text(), primary_key=True),
         sa.Column("source_table", sa.Text(), primary_key=True),
         sa.Column("staging_reason", sa.Text(), primary_key=True),
+        sa.Column("schema_hash", sa.Text(), primary_key=True),
         sa.Column("drain_id", sa.BigInteger(), primary_key=True),
         sa.Column("rows", sa.BigInteger(), nullable=False),
         sa.Column("bytes", sa.BigInteger(), nullable=False),

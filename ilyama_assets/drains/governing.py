@@ -1,0 +1,110 @@
+"""The rules that a drain goes by, pinned when it is planned: a few queries for all its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from ilyama_assets.drains.orders import DeviceOrder
+from ilyama_protocol.governance.bindings import (
+    MIRRORED,
+    ColumnAction,
+    Verb,
+)
+from ilyama_protocol.governance.policies import NO_PROJECT, Choices, Policy, PolicyScope, resolved
+from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
+from ilyama_resources.postgres import Transaction
+from ilyama_resources.postgres.bindings import BindingScope, ScopeKind, StoredBinding
+from ilyama_resources.postgres.reviews import PAUSED_FOR_REVIEW
+
+
+def pin_rules(
+    tx: Transaction, devices: Collection[DeviceOrder], default: Policy
+) -> dict[str, ProjectRules]:
+    """Give each device the rules for it alone, and tell those of all their projects."""
+    known = [device.device_id for device in devices if device.device_id is not None]
+    projects = tx.devices.projects(known)
+    own = _by_scope(tx, ((ScopeKind.DEVICE, device_id) for device_id in known))
+    pauses = tx.pauses.of_devices(known)
+    lapsed, backlog = _by_device(tx.reviews.lapsed(pauses)), tx.backlog.tables_of(known)
+    for device in devices:
+        name = device.device_id or ""
+        device.rules = DeviceRules(
+            projects.get(name),
+            pauses.get(name, {}),
+            lapsed.get(name, []),
+            _approved(own, name),
+            backlog.get(name, []),
+        )
+        _let_lapse(device.rules)
+    return _project_rules(tx, {NO_PROJECT, *filter(None, projects.values())}, default)
+
+
+def _let_lapse(rules: DeviceRules) -> None:
+    for table in rules.lapsed:
+        rules.pauses[table] = [r for r in rules.pauses[table] if r != PAUSED_FOR_REVIEW]
+
+
+def _by_device(lineages: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for device_id, table in lineages:
+        found.setdefault(device_id, []).append(table)
+    return found
+
+
+_OfScope = dict[str, list[StoredBinding]]
+
+
+def _by_scope(tx: Transaction, scopes: Iterable[tuple[str, str]]) -> _OfScope:
+    found: _OfScope = {}
+    for binding in tx.bindings.of(BindingScope(*scope) for scope in scopes):
+        found.setdefault(binding.scope.scope_id, []).append(binding)
+    return found
+
+
+def _approved(
+    own: _OfScope, device_id: str
+) -> dict[str, dict[str, dict[str, ColumnAction] | None]]:
+    found: dict[str, dict[str, dict[str, ColumnAction] | None]] = {}
+    for binding in own.get(device_id, ()):
+        found.setdefault(binding.source_table, {})[binding.schema_hash] = binding.actions
+    return found
+
+
+def _project_rules(
+    tx: Transaction, projects: Collection[str], default: Policy
+) -> dict[str, ProjectRules]:
+    choices = tx.policies.of(projects)
+    bound = _by_scope(tx, ((ScopeKind.PROJECT, project) for project in projects if project))
+    rules = {
+        project: ProjectRules(resolved(default, choices, PolicyScope(project)))
+        for project in projects
+    }
+    for scope in choices:
+        _table_rules(rules, scope, default, choices)
+    for project, bindings in bound.items():
+        for binding in bindings:
+            scope = PolicyScope(project, binding.source_table)
+            _take_in(_table_rules(rules, scope, default, choices), binding)
+    return rules
+
+
+def _table_rules(
+    rules: dict[str, ProjectRules], scope: PolicyScope, default: Policy, choices: Choices
+) -> TableRules:
+    tables = rules[scope.project_id].tables
+    if scope.source_table not in tables:
+        tables[scope.source_table] = TableRules(resolved(default, choices, scope))
+    return tables[scope.source_table]
+
+
+def _take_in(rules: TableRules, binding: StoredBinding) -> None:
+    """Add what one schema binds; of a column's affinity the first that was bound stands."""
+    actions = binding.actions or {}
+    columns = binding.columns or ()
+    for column in columns:
+        if actions.get(column.name, MIRRORED).verb is Verb.MIRROR:
+            rules.device_table.setdefault(column.name, column.decl_type_affinity)
+    if binding.approved:
+        names = [column.name for column in columns] or actions
+        rules.approved[binding.schema_hash] = binding.actions
+        rules.bound |= {name: actions.get(name, MIRRORED) for name in names}

@@ -1,0 +1,70 @@
+"""Reviews: the life of a question that a new schema raises, and what the engine says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from ilyama_protocol.fingerprint import SchemaColumn
+from ilyama_protocol.governance.classification import SchemaClass, SchemaDiff
+
+
+class ReviewState(StrEnum):
+    """How far a review has come."""
+
+    QUEUED = "queued"
+    IN_REVIEW = "in_review"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    ABANDONED = "abandoned"
+
+
+OPEN = frozenset({ReviewState.QUEUED, ReviewState.IN_REVIEW})
+
+
+class ReviewVerb(StrEnum):
+    """What a person does with a review."""
+
+    START = "start"
+    APPROVE = "approve"
+    REJECT = "reject"
+    ABANDON = "abandon"
+    REOPEN = "reopen"
+
+
+class Step(NamedTuple):
+    """What a verb makes of a review, and of which."""
+
+    before: frozenset[ReviewState]
+    after: ReviewState
+
+
+STEPS: Mapping[ReviewVerb, Step] = {
+    ReviewVerb.START: Step(frozenset({ReviewState.QUEUED}), ReviewState.IN_REVIEW),
+    ReviewVerb.APPROVE: Step(OPEN, ReviewState.APPROVED),
+    ReviewVerb.REJECT: Step(OPEN, ReviewState.REJECTED),
+    ReviewVerb.ABANDON: Step(OPEN, ReviewState.ABANDONED),
+    ReviewVerb.REOPEN: Step(frozenset(ReviewState) - OPEN, ReviewState.QUEUED),
+}
+"""To reopen makes another review; what was decided stays on record."""
+
+
+class ReviewAsked(msgspec.Struct, frozen=True):
+    """A schema that somebody has to look at; `columns` is None when the device never sent them.
+
+    `seen` are the columns that the rows of its first batch had.
+    """
+
+    device_id: str
+    source_table: str
+    schema_hash: str
+    schema_class: SchemaClass
+    received_at: int
+    firmware_version: str
+    columns: tuple[SchemaColumn, ...] | None
+    seen: tuple[str, ...]
+    diff: SchemaDiff
+    last_accepted: str | None = None

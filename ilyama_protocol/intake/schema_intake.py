@@ -1,0 +1,135 @@
+"""Schemas of batches: what their columns are, what is ruled on them, and what comes of that."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from ilyama_protocol.contents import Contents
+from ilyama_protocol.fingerprint import SchemaColumn
+from ilyama_protocol.governance.bindings import Binding
+from ilyama_protocol.governance.reviews import ReviewAsked
+from ilyama_protocol.intake.datapoints import affinities_of
+from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason, TableBatch
+from ilyama_protocol.intake.outcomes import Arrival
+from ilyama_protocol.intake.schema_rulings import Ruled, SchemaRulings
+from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState
+
+
+class DataBatch(TableBatch, Protocol):
+    """A batch of rows or of telemetry, with what its rows say."""
+
+    @property
+    def schema_columns(self) -> tuple[SchemaColumn, ...] | None:
+        """The columns, when the batch announces them."""
+
+    @property
+    def contents(self) -> Contents:
+        """What the rows say."""
+
+
+class Judged(NamedTuple):
+    """The columns of a batch, None while they are not known, and what is ruled on it."""
+
+    schema: BoundSchema | None
+    ruled: Ruled
+
+    @property
+    def affinities(self) -> dict[str, str] | None:
+        """The affinity of each column, None while they are not known."""
+        return None if self.schema is None else affinities_of(self.schema)
+
+
+class AcceptedByPolicy(NamedTuple):
+    """A schema that nobody approved and a policy accepted."""
+
+    source_table: str
+    schema_hash: str
+    holds_from: int
+
+
+class SchemaIntake:
+    """Judges the schemas of one device's batches, one after another."""
+
+    def __init__(self, state: DeviceState, rulings: SchemaRulings) -> None:
+        self.reviews: dict[tuple[str, str], ReviewAsked] = {}
+        self.accepted_by_policy: list[AcceptedByPolicy] = []
+        self.resumed: list[str] = []
+        self._state = state
+        self._rulings = rulings
+
+    @property
+    def project_id(self) -> str | None:
+        """The project that the device belongs to."""
+        return self._rulings.project_id
+
+    def judge(self, arrival: Arrival, batch: DataBatch) -> Judged:
+        """What happens to a batch; nothing is changed yet."""
+        lineage = self._state.lineages.get(batch.source_table) or LineageState()
+        schema = lineage.schemas.get(batch.schema_hash)
+        if schema is None and batch.schema_columns is not None:
+            schema = BoundSchema(arrival.received_at, batch.schema_columns)
+        columns = None if schema is None else schema.columns
+        received_at = arrival.received_at
+        ruled = self._rulings.rule(batch, lineage, columns=columns, received_at=received_at)
+        return Judged(schema, ruled)
+
+    def judge_telemetry(self, arrival: Arrival, batch: DataBatch) -> Judged:
+        """The same for telemetry, which waits its turn behind what is staged already."""
+        judged = self.judge(arrival, batch)
+        ruled = judged.ruled
+        if ruled.staged_for is None and self._rulings.holds_telemetry(batch.source_table):
+            ruled = ruled._replace(staged_for=StagingReason.LINEAGE_PAUSED)
+        return Judged(judged.schema, ruled)
+
+    def judge_released(self, batch: TableBatch, *, received_at: int) -> Judged:
+        """What becomes of the columns of rows that were staged and are released."""
+        lineage = self._state.lineage(batch.source_table)
+        binding = self._rulings.binding_now(batch, lineage, received_at=received_at)
+        _adopt(lineage).setdefault(batch.schema_hash, binding)
+        return Judged(lineage.schema_at(batch.schema_hash, received_at), Ruled(binding))
+
+    def bind(self, batch: TableBatch, schema: BoundSchema | None) -> None:
+        """Let the columns behind a batch's hash hold from now on, unless they do already."""
+        lineage = self._state.lineage(batch.source_table)
+        _adopt(lineage)
+        if schema is not None:
+            lineage.schemas.setdefault(batch.schema_hash, schema)
+
+    def settle(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
+        """Make what was judged part of the state."""
+        lineage, ruled = self._state.lineage(batch.source_table), judged.ruled
+        self.bind(batch, judged.schema)
+        if ruled.accepts:
+            _adopt(lineage).setdefault(batch.schema_hash, ruled.binding)
+        if ruled.by_policy:
+            accepted = (batch.source_table, batch.schema_hash, arrival.received_at)
+            self.accepted_by_policy.append(AcceptedByPolicy(*accepted))
+        if ruled.question is not None:
+            self._ask(arrival, batch, judged)
+        elif self._rulings.resumes(batch.source_table):
+            self.resumed.append(batch.source_table)
+
+    def _ask(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
+        self._rulings.pause(batch.source_table, PauseReason.SCHEMA_REVIEW)
+        lineage_schema = (batch.source_table, batch.schema_hash)
+        question = judged.ruled.question
+        if question is None or lineage_schema in self.reviews:
+            return
+        self.reviews[lineage_schema] = ReviewAsked(
+            device_id=arrival.device_id or "",
+            source_table=batch.source_table,
+            schema_hash=batch.schema_hash,
+            schema_class=question.schema_class,
+            received_at=arrival.received_at,
+            firmware_version=arrival.firmware_version,
+            columns=None if judged.schema is None else judged.schema.columns,
+            seen=tuple(sorted(batch.contents.columns_seen())),
+            diff=question.diff,
+            last_accepted=question.last_accepted,
+        )
+
+
+def _adopt(lineage: LineageState) -> dict[str, Binding]:
+    """The accepted schemas, from now on in the state itself."""
+    lineage.accepted = lineage.accepted_schemas()
+    return lineage.accepted

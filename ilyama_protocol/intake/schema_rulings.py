@@ -1,0 +1,185 @@
+"""What is ruled on the batches of one device: by their schemas, the policies and the pauses.
+
+Everything it goes by is pinned when the drain is planned. A schema that its lineage has accepted
+costs a look into a dictionary; only a new one is classified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ilyama_protocol.governance.bindings import (
+    USUAL,
+    Actions,
+    Binding,
+    decided_columns,
+    joined,
+    stored_actions,
+)
+from ilyama_protocol.governance.classification import Columns, NewSchema, SchemaClass, SchemaDiff
+from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
+from ilyama_protocol.governance.ruling import Course, course_of_accepted, rule_on
+from ilyama_protocol.intake.lineage_rulings import (
+    FAILURES_THAT_OPEN_THE_CIRCUIT,
+    PauseReason,
+    StagingReason,
+    TableBatch,
+)
+from ilyama_protocol.intake.state import LineageState
+
+
+class Question(NamedTuple):
+    """Why a schema needs a review."""
+
+    schema_class: SchemaClass
+    diff: SchemaDiff
+    last_accepted: str | None
+
+
+class Ruled(NamedTuple):
+    """What happens to a batch.
+
+    `binding` says what becomes of its columns; `accepts` whether its schema is accepted with it,
+    and `by_policy` whether nobody had approved it before.
+    """
+
+    binding: Binding
+    staged_for: StagingReason | None = None
+    accepts: bool = False
+    by_policy: bool = False
+    question: Question | None = None
+
+
+class SchemaRulings:
+    """The rulings on one device."""
+
+    def __init__(
+        self,
+        device: DeviceRules | None = None,
+        project: ProjectRules | None = None,
+        *,
+        circuit_opens_at: int = FAILURES_THAT_OPEN_THE_CIRCUIT,
+    ) -> None:
+        self.circuit_opens_at = circuit_opens_at
+        self._device = device or DeviceRules()
+        self._project = project or ProjectRules()
+        self._lapsed = {*self._device.lapsed}
+        self._pauses = {
+            table: {PauseReason(reason) for reason in reasons}
+            for table, reasons in self._device.pauses.items()
+            if reasons
+        }
+
+    @property
+    def project_id(self) -> str | None:
+        """The project that the device belongs to."""
+        return self._device.project_id
+
+    def holds_telemetry(self, source_table: str) -> bool:
+        """Whether telemetry waits whatever its schema: for a pause, or behind what waits already.
+
+        Of two values of a key at one moment the first stays, so batches must not overtake.
+        """
+        return source_table in self._pauses or source_table in self._device.backlog
+
+    def pause(self, source_table: str, reason: PauseReason) -> None:
+        """Pause a lineage from the next batch on."""
+        self._pauses.setdefault(source_table, set()).add(reason)
+        self._lapsed.discard(source_table)
+
+    def resumes(self, source_table: str) -> bool:
+        """Whether an accepted schema ends a pause that nobody looks after any more; told once."""
+        if source_table not in self._lapsed:
+            return False
+        self._lapsed.discard(source_table)
+        return True
+
+    def rule(
+        self,
+        batch: TableBatch,
+        lineage: LineageState,
+        *,
+        columns: Columns | None,
+        received_at: int,
+    ) -> Ruled:
+        """What happens to a batch; `columns` is None while they are not known."""
+        accepted = lineage.accepted
+        binding = None if accepted is None else accepted.get(batch.schema_hash)
+        if binding is None:
+            return self._rule_on_new(batch, lineage, columns, received_at)
+        return Ruled(binding, self._course(batch).staged_for) if self._pauses else Ruled(binding)
+
+    def binding_now(self, batch: TableBatch, lineage: LineageState, *, received_at: int) -> Binding:
+        """What becomes of the columns of rows that are released."""
+        known = lineage.accepted_schemas().get(batch.schema_hash)
+        approvals = self._approvals(batch.source_table)
+        return known or Binding(received_at, approvals.get(batch.schema_hash))
+
+    def _course(self, batch: TableBatch) -> Course:
+        return course_of_accepted(paused=batch.source_table in self._pauses)
+
+    def _approvals(self, source_table: str) -> Mapping[str, Actions | None]:
+        own = self._device.approved.get(source_table, {})
+        return {**self._project.of(source_table).approved, **own}
+
+    def _rule_on_new(
+        self,
+        batch: TableBatch,
+        lineage: LineageState,
+        columns: Columns | None,
+        received_at: int,
+    ) -> Ruled:
+        known = lineage.accepted_schemas().get(batch.schema_hash)
+        if known is not None:
+            return Ruled(known, self._course(batch).staged_for, accepts=True)
+        rules = self._project.of(batch.source_table)
+        before = _Before(lineage, rules)
+        approvals = self._approvals(batch.source_table)
+        schema = before.compared_with(columns, approved=batch.schema_hash in approvals)
+        ruling = rule_on(schema, rules.policy, paused=batch.source_table in self._pauses)
+        staged_for = ruling.course.staged_for
+        if ruling.course.asks_for_review:
+            question = Question(ruling.schema_class, schema.diff, before.last)
+            return Ruled(USUAL, staged_for, question=question)
+        if schema.approved:
+            binding = Binding(received_at, approvals[batch.schema_hash])
+            return Ruled(binding, staged_for, accepts=True)
+        binding = Binding(received_at, before.inherited_by(columns))
+        return Ruled(binding, staged_for, accepts=True, by_policy=True)
+
+
+class _Before:
+    """What a lineage had accepted before a new schema came, and its project approved."""
+
+    def __init__(self, lineage: LineageState, rules: TableRules) -> None:
+        accepted = lineage.accepted_schemas()
+        self.last = max(accepted, key=lambda name: accepted[name].holds_from, default=None)
+        self._columns = {
+            schema_hash: lineage.schemas[schema_hash].columns
+            for schema_hash in accepted
+            if schema_hash in lineage.schemas
+        }
+        self._bindings = [(rules.bound.keys(), Binding(0, rules.bound))] + [
+            ([column.name for column in columns], accepted[schema_hash])
+            for schema_hash, columns in self._columns.items()
+        ]
+        self._device_table = rules.device_table
+
+    def compared_with(self, columns: Columns | None, *, approved: bool) -> NewSchema:
+        """A new schema beside what was there before."""
+        bound = [decided_columns(names, binding) for names, binding in self._bindings]
+        return NewSchema(
+            columns,
+            None if self.last is None else self._columns.get(self.last),
+            frozenset().union(*bound),
+            approved=approved,
+            first=self.last is None,
+            device_table=self._device_table,
+        )
+
+    def inherited_by(self, columns: Columns | None) -> Actions | None:
+        """What older bindings say of the columns; new ones are mirrored."""
+        if columns is None:
+            return None
+        return stored_actions(joined(self._bindings, [column.name for column in columns]))

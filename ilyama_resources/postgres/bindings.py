@@ -1,0 +1,166 @@
+"""Accepted schemas: by projects, whose devices share them, and by devices that have no project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, FromClause, and_, exists, or_, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+
+from ilyama_protocol.fingerprint import SchemaColumn
+from ilyama_protocol.governance.bindings import Actions
+from ilyama_resources.postgres.copying import copied
+from ilyama_resources.postgres.pairs import these
+from ilyama_resources.postgres.schema import DEVICE, SCHEMA_BINDING, TABLE_SCHEMA
+
+_actions = msgspec.json.Decoder(Actions)
+_columns = msgspec.json.Decoder(tuple[SchemaColumn, ...])
+
+
+class ScopeKind(StrEnum):
+    """Who shares a binding."""
+
+    PROJECT = "project"
+    DEVICE = "device"
+
+
+class BindingScope(NamedTuple):
+    """A project, or a device that has none."""
+
+    scope_kind: str
+    scope_id: str
+
+    @classmethod
+    def of(cls, device_id: str, project_id: str | None) -> BindingScope:
+        """Where what is approved for a device holds."""
+        if project_id is None:
+            return cls(ScopeKind.DEVICE, device_id)
+        return cls(ScopeKind.PROJECT, project_id)
+
+
+class StoredBinding(NamedTuple):
+    """A schema that was accepted; `approved` by a person, not by a policy."""
+
+    scope: BindingScope
+    source_table: str
+    schema_hash: str
+    holds_from: int
+    actions: Actions | None
+    columns: tuple[SchemaColumn, ...] | None
+    approved: bool
+
+
+class PolicyAcceptance(NamedTuple):
+    """A schema that a policy accepted for a device of a project."""
+
+    project_id: str
+    source_table: str
+    schema_hash: str
+    holds_from: int
+
+
+_KEY = [SCHEMA_BINDING.c[n] for n in ("scope_kind", "scope_id", "source_table", "schema_hash")]
+
+
+class Bindings:
+    """The accepted schemas."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def of(self, scopes: Iterable[BindingScope]) -> list[StoredBinding]:
+        """What is bound in the given scopes, the oldest first; not what still keeps pauses."""
+        c = SCHEMA_BINDING.c
+        joined = SCHEMA_BINDING.outerjoin(TABLE_SCHEMA, TABLE_SCHEMA.c.schema_hash == c.schema_hash)
+        query = (
+            select(*_KEY, c.holds_from, c.actions, TABLE_SCHEMA.c.columns, c.review_id)
+            .select_from(joined)
+            .where(tuple_(c.scope_kind, c.scope_id).in_(these(scopes)), c.holding.is_(False))
+            .order_by(c.bound_at, *_KEY)
+        )
+        return [_binding(*row) for row in self._connection.execute(query)]
+
+    def bind(
+        self,
+        scope: BindingScope,
+        source_table: str,
+        schema_hash: str,
+        *,
+        actions: Actions | None,
+        holds_from: int,
+        holding: bool,
+        review_id: int,
+    ) -> None:
+        """Bind what was approved; it replaces what a policy, or a held approval, bound before."""
+        statement = insert(SCHEMA_BINDING).values(
+            scope_kind=scope.scope_kind,
+            scope_id=scope.scope_id,
+            source_table=source_table,
+            schema_hash=schema_hash,
+            actions=None if actions is None else msgspec.json.encode(actions).decode(),
+            holds_from=holds_from,
+            holding=holding,
+            review_id=review_id,
+            bound_at=datetime.now(UTC),
+        )
+        new = ("actions", "holds_from", "holding", "review_id")
+        self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=_KEY, set_={name: statement.excluded[name] for name in new}
+            )
+        )
+
+    def accept(self, accepted: Iterable[PolicyAcceptance]) -> None:
+        """Remember what policies accepted; what is bound already stays as it is."""
+        now = datetime.now(UTC)
+        rows = [(ScopeKind.PROJECT, *a[:3], None, a.holds_from, False, None, now) for a in accepted]
+        if not rows:
+            return
+        incoming = copied(self._connection, SCHEMA_BINDING, rows)
+        names = [column.name for column in incoming.columns]
+        first = select(incoming).order_by(incoming.c.holds_from)
+        statement = insert(SCHEMA_BINDING).from_select(names, first)
+        self._connection.execute(statement.on_conflict_do_nothing())
+
+
+def is_approved(of: FromClause, *, holding: bool = False) -> ColumnElement[bool]:
+    """Whether the schema of a line was approved for its device, or in the device's project.
+
+    An approval that is `holding` leaves open what rows cannot do without.
+    """
+    bound, owner = SCHEMA_BINDING.c, DEVICE.alias("owner").c
+    in_project = and_(bound.scope_kind == ScopeKind.PROJECT, bound.scope_id == owner.project_id)
+    by_itself = and_(bound.scope_kind == ScopeKind.DEVICE, bound.scope_id == owner.device_id)
+    return exists().where(
+        owner.device_id == of.c.device_id,
+        or_(in_project, by_itself),
+        bound.source_table == of.c.source_table,
+        bound.schema_hash == of.c.schema_hash,
+        bound.review_id.is_not(None),
+        bound.holding.is_(holding),
+    )
+
+
+def _binding(
+    scope_kind: str,
+    scope_id: str,
+    source_table: str,
+    schema_hash: str,
+    holds_from: int,
+    actions: str | None,
+    columns: str | None,
+    review_id: int | None,
+) -> StoredBinding:
+    return StoredBinding(
+        BindingScope(scope_kind, scope_id),
+        source_table,
+        schema_hash,
+        holds_from,
+        None if actions is None else _actions.decode(actions),
+        None if columns is None else _columns.decode(columns),
+        review_id is not None,
+    )

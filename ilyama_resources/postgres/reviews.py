@@ -1,0 +1,347 @@
+"""Reviews of schemas: queued by drains, many at once, and decided by people, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    and_,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql
+
+from ilyama_protocol.fingerprint import SchemaColumn
+from ilyama_protocol.governance.bindings import Actions
+from ilyama_protocol.governance.reviews import OPEN, ReviewAsked, ReviewState
+from ilyama_protocol.intake.lineage_rulings import PauseReason
+from ilyama_resources.postgres.bindings import is_approved
+from ilyama_resources.postgres.copying import copied, shown
+from ilyama_resources.postgres.schema import (
+    DEVICE,
+    LINEAGE_PAUSE,
+    SCHEMA_BINDING,
+    SCHEMA_REVIEW,
+)
+
+PAUSED_FOR_REVIEW = PauseReason.SCHEMA_REVIEW.value
+FIRST_VERSION = 1
+_LOCK = "SELECT pg_advisory_xact_lock(hashtext('ilyama schema governance'))"
+_R = SCHEMA_REVIEW.c
+_HOLDING = (*OPEN, ReviewState.REJECTED)
+"""The states in which a review keeps its lineage paused."""
+
+
+class Review(NamedTuple):
+    """A review as it is kept."""
+
+    review_id: int
+    device_id: str
+    source_table: str
+    schema_hash: str
+    project_id: str | None
+    schema_class: str
+    state: ReviewState
+    action_version: int
+    columns: tuple[SchemaColumn, ...] | None
+    seen_columns: tuple[str, ...]
+    evidence: dict[str, Any]
+    firmware_version: str
+    first_received_at: int
+    opened_by: int
+    opened_at: datetime
+    started_at: datetime | None
+    decided_at: datetime | None
+    decided_by: str | None
+    note: str | None
+    actions: Actions | None
+    shared_from: int | None
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns that an approval names: those announced, else those seen in rows."""
+        if self.columns is None:
+            return self.seen_columns
+        return tuple(column.name for column in self.columns)
+
+
+class ReviewFilter(NamedTuple):
+    """Which reviews are asked for; None asks for all."""
+
+    state: ReviewState | None = None
+    source_table: str | None = None
+    project_id: str | None = None
+    device_id: str | None = None
+
+
+class Decision(NamedTuple):
+    """What a person decided of a review."""
+
+    state: ReviewState
+    actor: str
+    note: str | None = None
+    actions: Actions | None = None
+
+
+_FIELDS = [_R[name] for name in Review._fields]
+_NEW = [
+    "device_id",
+    "source_table",
+    "schema_hash",
+    "schema_class",
+    "columns",
+    "seen_columns",
+    "evidence",
+    "firmware_version",
+    "first_received_at",
+]
+
+
+class Reviews:
+    """The reviews of one platform."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def alone(self) -> None:
+        """Let nobody else queue or decide reviews until the transaction ends."""
+        self._connection.execute(text(_LOCK))
+
+    def queue(self, asked: Iterable[ReviewAsked], *, drain_id: int) -> int:
+        """Queue what drains ask for, and pause those lineages; tell how many are new.
+
+        A schema is asked about once: not while a review of it is open, nor after a rejection. What
+        was approved since the drain was planned is no question any more.
+        """
+        rows = [_asked_row(review) for review in asked]
+        if not rows:
+            return 0
+        self.alone()
+        incoming = self._with_projects(copied(self._connection, SCHEMA_REVIEW, rows))
+        unanswered = ~is_approved(incoming)
+        self._pause(select(incoming).where(unanswered).subquery())
+        answered = or_(_is_asked(incoming), is_approved(incoming, holding=True))
+        new = _queued(incoming, drain_id=drain_id).where(unanswered, ~answered)
+        names = [*_NEW, "project_id", "state", "action_version", "opened_by", "opened_at"]
+        statement = postgresql.insert(SCHEMA_REVIEW).from_select(names, new)
+        return self._connection.execute(statement.on_conflict_do_nothing()).rowcount
+
+    def reopen(self, review: Review, *, actor: str) -> int:
+        """Ask again about a schema that was decided; tell the number of the new review."""
+        copy = select(
+            *(_R[name] for name in [*_NEW, "project_id", "opened_by"]),
+            literal(ReviewState.QUEUED.value),
+            literal(FIRST_VERSION),
+            literal(datetime.now(UTC)),
+            literal(shown(f"asked again by {actor}")),
+        ).where(_R.review_id == review.review_id)
+        names = [*_NEW, "project_id", "opened_by", "state", "action_version", "opened_at", "note"]
+        statement = insert(SCHEMA_REVIEW).from_select(names, copy).returning(_R.review_id)
+        return int(self._connection.execute(statement).scalar_one())
+
+    def find(self, review_id: int) -> Review | None:
+        """A review by its number."""
+        row = self._connection.execute(select(*_FIELDS).where(_R.review_id == review_id)).first()
+        return None if row is None else _review(row)
+
+    def page(self, wanted: ReviewFilter, *, after: int | None, limit: int) -> list[Review]:
+        """The next reviews below a number, the newest first."""
+        query = select(*_FIELDS).order_by(_R.review_id.desc()).limit(limit)
+        for name, value in wanted._asdict().items():
+            if value is not None:
+                query = query.where(_R[name] == shown(value))
+        if after is not None:
+            query = query.where(_R.review_id < after)
+        return [_review(row) for row in self._connection.execute(query)]
+
+    def counts(self) -> dict[str, int]:
+        """How many reviews are in each state."""
+        rows = self._connection.execute(select(_R.state, func.count()).group_by(_R.state))
+        return {state: count for state, count in rows}
+
+    def start(self, review: Review) -> None:
+        """Somebody looks at it."""
+        self._connection.execute(
+            update(SCHEMA_REVIEW)
+            .where(_R.review_id == review.review_id)
+            .values(
+                state=ReviewState.IN_REVIEW,
+                action_version=_R.action_version + 1,
+                started_at=datetime.now(UTC),
+            )
+        )
+
+    def decide(self, review_ids: Iterable[int], decision: Decision, *, by: int) -> None:
+        """Decide reviews as one of them was."""
+        actions = decision.actions
+        ids = list(review_ids)
+        self._connection.execute(
+            update(SCHEMA_REVIEW)
+            .where(_R.review_id.in_(ids))
+            .values(
+                state=decision.state,
+                action_version=_R.action_version + 1,
+                decided_at=datetime.now(UTC),
+                decided_by=shown(decision.actor),
+                note=None if decision.note is None else shown(decision.note),
+                actions=None if actions is None else msgspec.json.encode(actions).decode(),
+                shared_from=func.nullif(literal(by), _R.review_id),
+            )
+        )
+
+    def alike(self, review: Review) -> list[Review]:
+        """All reviews that share what is decided of one, itself among them."""
+        query = select(*_FIELDS).where(_shares_with(review)).order_by(_R.review_id)
+        return [_review(row) for row in self._connection.execute(query)]
+
+    def resume(self, review: Review) -> list[tuple[str, str]]:
+        """Lift the pause of lineages that share an approval and have no other open review."""
+        sharing = select(_R.device_id, _R.source_table).where(_shares_with(review))
+        return self._lift(sharing, still=OPEN)
+
+    def resume_lapsed(self, lineages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Lift the pause of lineages whose devices went back to a schema that was accepted.
+
+        Only where nobody looks any more: no review is open, and none was rejected.
+        """
+        rows = [(device_id, table, PAUSED_FOR_REVIEW, None, None) for device_id, table in lineages]
+        if not rows:
+            return []
+        self.alone()
+        incoming = copied(self._connection, LINEAGE_PAUSE, rows)
+        return self._lift(select(incoming.c.device_id, incoming.c.source_table), still=_HOLDING)
+
+    def lapsed(self, device_ids: Iterable[str]) -> list[tuple[str, str]]:
+        """The lineages of devices that are paused for reviews which all were abandoned."""
+        pause = LINEAGE_PAUSE.c
+        query = select(pause.device_id, pause.source_table).where(
+            pause.device_id.in_(list(device_ids)),
+            pause.reason == PAUSED_FOR_REVIEW,
+            ~_is_held(_HOLDING),
+        )
+        return [(device_id, table) for device_id, table in self._connection.execute(query)]
+
+    def _with_projects(self, incoming: Table) -> Table:
+        project = update(incoming).where(incoming.c.device_id == DEVICE.c.device_id)
+        self._connection.execute(project.values(project_id=DEVICE.c.project_id))
+        return incoming
+
+    def _pause(self, asked: Any) -> None:
+        lineages = select(
+            asked.c.device_id,
+            asked.c.source_table,
+            literal(PAUSED_FOR_REVIEW),
+            literal(datetime.now(UTC)),
+        ).distinct()
+        names = ["device_id", "source_table", "reason", "since"]
+        statement = postgresql.insert(LINEAGE_PAUSE).from_select(names, lineages)
+        self._connection.execute(statement.on_conflict_do_nothing())
+
+    def _lift(self, lineages: Select[Any], *, still: Iterable[str]) -> list[tuple[str, str]]:
+        pause, some = LINEAGE_PAUSE.c, lineages.subquery()
+        statement = (
+            LINEAGE_PAUSE.delete()
+            .where(
+                pause.reason == PAUSED_FOR_REVIEW,
+                exists().where(
+                    some.c.device_id == pause.device_id, some.c.source_table == pause.source_table
+                ),
+                ~_is_held(still),
+            )
+            .returning(pause.device_id, pause.source_table)
+        )
+        return [(device_id, table) for device_id, table in self._connection.execute(statement)]
+
+
+def _is_held(states: Iterable[str]) -> ColumnElement[bool]:
+    """Whether a paused lineage has a review in one of these states, or a held approval."""
+    pause, other = LINEAGE_PAUSE.c, SCHEMA_REVIEW.alias("other")
+    held = exists().where(
+        SCHEMA_BINDING.c.review_id == func.coalesce(other.c.shared_from, other.c.review_id),
+        SCHEMA_BINDING.c.holding,
+    )
+    return exists().where(
+        other.c.device_id == pause.device_id,
+        other.c.source_table == pause.source_table,
+        or_(other.c.state.in_([*states]), held),
+    )
+
+
+def _shares_with(review: Review) -> ColumnElement[bool]:
+    """The reviews of one schema in one project; a device without a project is alone."""
+    same = and_(_R.source_table == review.source_table, _R.schema_hash == review.schema_hash)
+    if review.project_id is None:
+        return and_(same, _R.device_id == review.device_id, _R.project_id.is_(None))
+    return and_(same, _R.project_id == review.project_id)
+
+
+def _asked_row(review: ReviewAsked) -> tuple[Any, ...]:
+    columns = None if review.columns is None else msgspec.json.encode(review.columns).decode()
+    evidence = {"diff": review.diff, "last_accepted": review.last_accepted}
+    values = {
+        "device_id": review.device_id,
+        "source_table": review.source_table,
+        "schema_hash": review.schema_hash,
+        "schema_class": review.schema_class.value,
+        "columns": columns,
+        "seen_columns": msgspec.json.encode(review.seen).decode(),
+        "evidence": msgspec.json.encode(evidence).decode(),
+        "firmware_version": shown(review.firmware_version),
+        "first_received_at": review.received_at,
+    }
+    return tuple(values.get(column.name) for column in SCHEMA_REVIEW.columns)
+
+
+def _queued(incoming: Any, *, drain_id: int) -> Select[Any]:
+    """The rows of new reviews; of one schema that was asked about twice, the first."""
+    lineage = [incoming.c[name] for name in ("device_id", "source_table", "schema_hash")]
+    return (
+        select(
+            *(incoming.c[name] for name in _NEW),
+            incoming.c.project_id,
+            literal(ReviewState.QUEUED.value),
+            literal(FIRST_VERSION),
+            literal(drain_id),
+            literal(datetime.now(UTC)),
+        )
+        .distinct(*lineage)
+        .order_by(*lineage, incoming.c.first_received_at)
+    )
+
+
+def _is_asked(incoming: Any) -> ColumnElement[bool]:
+    return exists().where(
+        _R.device_id == incoming.c.device_id,
+        _R.source_table == incoming.c.source_table,
+        _R.schema_hash == incoming.c.schema_hash,
+        _R.state.in_(_HOLDING),
+    )
+
+
+_columns = msgspec.json.Decoder(tuple[SchemaColumn, ...])
+_names = msgspec.json.Decoder(tuple[str, ...])
+_actions = msgspec.json.Decoder(Actions)
+
+
+def _review(row: Any) -> Review:
+    kept = Review(*row)
+    return kept._replace(
+        state=ReviewState(kept.state),
+        columns=None if row.columns is None else _columns.decode(row.columns),
+        seen_columns=_names.decode(row.seen_columns),
+        evidence=msgspec.json.decode(row.evidence),
+        actions=None if row.actions is None else _actions.decode(row.actions),
+    )

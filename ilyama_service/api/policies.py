@@ -1,0 +1,109 @@
+"""`/v1/policies`: what projects and tables chose, and what holds for them."""
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
+
+from ilyama_protocol.governance.policies import (
+    EVERY_TABLE,
+    NO_PROJECT,
+    FirstSchema,
+    Policy,
+    PolicyChoice,
+    PolicyScope,
+    resolved,
+)
+from ilyama_service.api.errors import documented
+from ilyama_service.api.mutations import MutationBody, MutationHere, described
+from ilyama_service.api.parts import PartsHere, PrincipalHere
+
+router = APIRouter(tags=["reviews"])
+_LONGEST_NAME = 512
+
+
+class PolicyItem(BaseModel):
+    """What holds for a lineage."""
+
+    first_schema: FirstSchema
+    allow_additive_continue: bool
+    allow_auto_create_datapoints: bool
+
+
+class ChoiceItem(BaseModel):
+    """What a project or table chose; null leaves it to the next wider scope."""
+
+    first_schema: FirstSchema | None = None
+    allow_additive_continue: bool | None = None
+    allow_auto_create_datapoints: bool | None = None
+
+
+class PolicyBody(MutationBody, ChoiceItem):
+    """What to choose, and for which project and table."""
+
+    project: str = Field(
+        NO_PROJECT, max_length=_LONGEST_NAME, description="Empty: devices of no project."
+    )
+    source_table: str = Field(
+        EVERY_TABLE, max_length=_LONGEST_NAME, description="Empty: every table."
+    )
+
+
+class ScopedChoice(BaseModel):
+    """A choice, where it was made, and what holds there."""
+
+    project: str
+    source_table: str
+    chosen: ChoiceItem
+    holds: PolicyItem
+
+
+class PoliciesAnswer(BaseModel):
+    """The deployment's default and every choice."""
+
+    default: PolicyItem
+    choices: list[ScopedChoice]
+
+
+@router.get("/v1/policies", responses=documented(401, 422, 429, 503))
+def show_policies(parts: PartsHere, _: PrincipalHere) -> PoliciesAnswer:
+    """The default of the settings, and what projects and tables chose."""
+    default = parts.settings.policy
+    with parts.gateway.transaction() as tx:
+        choices = tx.policies.all()
+    scoped = [
+        _scoped(scope, choice, resolved(default, choices, scope))
+        for scope, choice in choices.items()
+    ]
+    return PoliciesAnswer(default=_policy(default), choices=scoped)
+
+
+@router.put(
+    "/v1/policies",
+    response_model=ScopedChoice,
+    responses=documented(401, 409, 413, 415, 422, 429, 503),
+    openapi_extra=described(PolicyBody, required=True),
+)
+async def set_policies(mutation: MutationHere) -> Response:
+    """Choose for a project or a table, in place of what was chosen before."""
+
+    def act(body: PolicyBody) -> ScopedChoice:
+        scope = PolicyScope(body.project, body.source_table)
+        given = {name: getattr(body, name) for name in PolicyChoice.__struct_fields__}
+        choice = PolicyChoice(**given)
+        holds = mutation.parts.reviewing.choose(scope, choice, actor=mutation.actor)
+        return _scoped(scope, choice, holds)
+
+    return await mutation.carry_out(PolicyBody, act)
+
+
+def _scoped(scope: PolicyScope, choice: PolicyChoice, holds: Policy) -> ScopedChoice:
+    chosen = {name: getattr(choice, name) for name in PolicyChoice.__struct_fields__}
+    return ScopedChoice(
+        project=scope.project_id,
+        source_table=scope.source_table,
+        chosen=ChoiceItem(**chosen),
+        holds=_policy(holds),
+    )
+
+
+def _policy(policy: Policy) -> PolicyItem:
+    return PolicyItem(**{name: getattr(policy, name) for name in Policy.__struct_fields__})

@@ -1,0 +1,210 @@
+"""`/v1/reviews`: schemas that wait for a person, what is known of them, and the decision."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb
+from ilyama_protocol.governance.classification import SchemaClass
+from ilyama_protocol.governance.reviews import ReviewState, ReviewVerb
+from ilyama_protocol.moments import utc
+from ilyama_resources.postgres.reviews import Review, ReviewFilter
+from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
+from ilyama_service.api.drains import HIGHEST_ID
+from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
+from ilyama_service.api.mutations import MutationBody, MutationHere, described
+from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
+from ilyama_service.review_evidence import evidence_of
+from ilyama_service.reviewing import Act, ReviewConflict, ReviewNotFound, UnfitActions
+
+_LONGEST_NOTE = 2_000
+
+router = APIRouter(tags=["reviews"])
+ReviewId = Annotated[int, Path(ge=1, le=HIGHEST_ID)]
+
+
+class ReviewPlace(NamedTuple):
+    """Where a page of reviews ended."""
+
+    review_id: Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_ID)]
+
+
+class ColumnItem(BaseModel):
+    """A column that a device announced."""
+
+    name: str
+    decl_type_affinity: str
+    pk_ordinal: int
+    not_null: bool
+
+
+class ActionItem(BaseModel):
+    """What is done with a column."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: Verb
+    key: str | None = Field(
+        None, description="The datapoint key of `map`, or of `auto_create_and_map`."
+    )
+
+
+class ReviewItem(BaseModel):
+    """A schema that is new to its lineage, and how far its review has come."""
+
+    review_id: int
+    device_id: str
+    source_table: str
+    schema_hash: str
+    project_id: str | None
+    schema_class: SchemaClass
+    state: ReviewState
+    action_version: int = Field(description="What an act on the review must name.")
+    columns: list[ColumnItem] | None = Field(description="Null: the device never announced them.")
+    seen_columns: list[str] = Field(description="The columns that the first rows had.")
+    firmware_version: str
+    first_received_at: datetime
+    opened_by: int = Field(description="The drain that asked.")
+    opened_at: datetime
+    started_at: datetime | None
+    decided_at: datetime | None
+    decided_by: str | None
+    note: str | None
+    actions: dict[str, ActionItem] | None = Field(description="What was approved, by column.")
+    shared_from: int | None = Field(description="The review whose approval decided this one.")
+
+
+class ReviewDetail(ReviewItem):
+    """A review with its evidence."""
+
+    evidence: dict[str, Any]
+
+
+class ReviewQuery(PageQuery):
+    """Which reviews are asked for."""
+
+    state: ReviewState | None = None
+    source_table: str | None = None
+    project: str | None = None
+    device: str | None = None
+
+
+class ActBody(MutationBody):
+    """An act on a review as the person has seen it."""
+
+    action_version: int = Field(ge=1, le=2**31 - 1)
+    note: str | None = Field(None, max_length=_LONGEST_NOTE)
+    actions: dict[str, ActionItem] | None = Field(
+        None, description="Of an approval; without, every column is mirrored under its usual key."
+    )
+
+
+@router.get("/v1/reviews", responses=documented(401, 404, 422, 429, 503))
+def list_reviews(
+    parts: PartsHere, _: PrincipalHere, query: Annotated[ReviewQuery, Query()]
+) -> Page[ReviewItem]:
+    """Reviews, newest first."""
+    before = decode_cursor(query.cursor, ReviewPlace)
+    wanted = ReviewFilter(query.state, query.source_table, query.project, query.device)
+    with parts.gateway.transaction() as tx:
+        found = tx.reviews.page(
+            wanted, after=None if before is None else before.review_id, limit=query.limit + 1
+        )
+    reviews, cursor = page_of(
+        found, limit=query.limit, place=lambda review: ReviewPlace(review.review_id)
+    )
+    return Page(items=[_item(review) for review in reviews], next_cursor=cursor)
+
+
+@router.get("/v1/reviews/{review_id}", responses=documented(401, 404, 422, 429, 503))
+def show_review(parts: PartsHere, _: PrincipalHere, review_id: ReviewId) -> ReviewDetail:
+    """One review with its evidence: what changed, who sends it, what waits, what would come."""
+    return _with_evidence(parts, review_id, None)
+
+
+@router.post(
+    "/v1/reviews/{review_id}/dry-run",
+    response_model=ReviewDetail,
+    responses=documented(401, 404, 413, 415, 422, 429, 503),
+    openapi_extra=described(ActBody, required=True),
+)
+async def try_approval(mutation: MutationHere, review_id: ReviewId) -> Response:
+    """The evidence under the given actions; nothing is changed."""
+
+    def act(body: ActBody) -> ReviewDetail:
+        return _with_evidence(mutation.parts, review_id, _actions(body))
+
+    return await mutation.carry_out(ActBody, act)
+
+
+@router.post(
+    "/v1/reviews/{review_id}/{verb}",
+    response_model=ReviewItem,
+    responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
+    openapi_extra=described(ActBody, required=True),
+)
+async def act_on_review(mutation: MutationHere, review_id: ReviewId, verb: ReviewVerb) -> Response:
+    """Start, approve, reject, abandon or reopen a review, as it was when it was last seen.
+
+    An approval binds the schema in the whole project and lets the lineages go on. After a rejection
+    the lineage stays paused and its rows staged. An abandoned review keeps it paused only while the
+    device sends that schema. To reopen makes a new review of a schema whose decision pauses it.
+    """
+
+    def act(body: ActBody) -> ReviewItem:
+        if body.actions is not None and verb is not ReviewVerb.APPROVE:
+            raise UnfitAnswer("Only an approval takes actions.")
+        chosen = Act(review_id, body.action_version, mutation.actor, body.note)
+        with _refusals():
+            return _item(mutation.parts.reviewing.act(verb, chosen, _actions(body)))
+
+    return await mutation.carry_out(ActBody, act)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What cannot be done, as the API says it."""
+    try:
+        yield
+    except ReviewNotFound as error:
+        raise NotFound(_sentence(error)) from error
+    except ReviewConflict as error:
+        raise Conflict(_sentence(error)) from error
+    except UnfitActions as error:
+        faults = [fault._asdict() for fault in error.faults]
+        raise UnfitAnswer(_sentence(error), details={"faults": faults}) from error
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _with_evidence(parts: Parts, review_id: int, actions: Actions | None) -> ReviewDetail:
+    with parts.gateway.transaction() as tx:
+        review = tx.reviews.find(review_id)
+        if review is None:
+            raise NotFound(f"There is no review {review_id}.")
+        evidence = evidence_of(tx, review, parts.settings.warehouse, actions=actions)
+    return ReviewDetail(**_item(review).model_dump(), evidence=msgspec.to_builtins(evidence))
+
+
+def _actions(body: ActBody) -> Actions | None:
+    if body.actions is None:
+        return None
+    return {name: ColumnAction(item.action, item.key) for name, item in body.actions.items()}
+
+
+def _item(review: Review) -> ReviewItem:
+    known = review._asdict()
+    del known["evidence"]
+    if review.actions is not None:
+        known["actions"] = {n: {"action": a.verb, "key": a.key} for n, a in review.actions.items()}
+    if review.columns is not None:
+        known["columns"] = [msgspec.to_builtins(column) for column in review.columns]
+    return ReviewItem.model_validate(known | {"first_received_at": utc(review.first_received_at)})

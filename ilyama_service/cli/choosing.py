@@ -1,0 +1,92 @@
+"""`ilyama policy`: what projects and tables chose, and what holds for them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ilyama_protocol.governance.policies import (
+    FirstSchema,
+    Policy,
+    PolicyChoice,
+    PolicyScope,
+    resolved,
+)
+from ilyama_service.cli.consoles import console
+from ilyama_service.cli.recording import actor, records, safe
+from ilyama_service.reviewing import Reviewing
+
+_INHERIT: Final = "inherit"
+_SWITCH: Final[Mapping[str, bool | None]] = {"on": True, "off": False, _INHERIT: None}
+_FIRST: Final[Mapping[str, FirstSchema | None]] = {
+    **{choice.value: choice for choice in FirstSchema},
+    _INHERIT: None,
+}
+
+
+def choose(
+    project: str,
+    table: str,
+    *,
+    first_schema: str | None,
+    additive: str | None,
+    auto_create: str | None,
+) -> None:
+    """Set what was named; the rest stays as it was chosen before."""
+    scope = PolicyScope(project, table)
+    with records() as (settings, gateway):
+        with gateway.transaction() as tx:
+            before = tx.policies.of([project]).get(scope, PolicyChoice())
+        given = {
+            "first_schema": _told(first_schema, _FIRST, before.first_schema),
+            "allow_additive_continue": _told(additive, _SWITCH, before.allow_additive_continue),
+            "allow_auto_create_datapoints": _told(
+                auto_create, _SWITCH, before.allow_auto_create_datapoints
+            ),
+        }
+        choice = msgspec.convert(given, PolicyChoice)
+        Reviewing(gateway, settings.policy).choose(scope, choice, actor=actor())
+
+
+def show(*, as_json: bool) -> None:
+    """Print the default and every choice."""
+    with records() as (settings, gateway), gateway.transaction() as tx:
+        choices = tx.policies.all()
+    holding = {scope: resolved(settings.policy, choices, scope) for scope in choices}
+    if as_json:
+        told = [scope._asdict() | msgspec.structs.asdict(p) for scope, p in holding.items()]
+        answer = {"default": settings.policy, "choices": told}
+        typer.echo(msgspec.json.encode(answer).decode())
+    else:
+        console.print(_table(settings.policy, holding), highlight=False)
+
+
+def _told(word: str | None, words: Mapping[str, object], before: object) -> object:
+    if word is None:
+        return before
+    if word not in words:
+        raise typer.BadParameter(f"{word} is none of {', '.join(words)}.")
+    return words[word]
+
+
+def _table(default: Policy, holding: Mapping[PolicyScope, Policy]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("project", "table", "first schema", "additive", "auto create"):
+        table.add_column(name, overflow="fold")
+    table.add_row("(default)", "(all)", *_words(default))
+    for scope, policy in holding.items():
+        project = escape(safe(scope.project_id)) or "(none)"
+        table.add_row(project, escape(safe(scope.source_table)) or "(all)", *_words(policy))
+    return table
+
+
+def _words(policy: Policy) -> tuple[str, str, str]:
+    switches = {True: "on", False: "off"}
+    return (
+        policy.first_schema.value,
+        switches[policy.allow_additive_continue],
+        switches[policy.allow_auto_create_datapoints],
+    )

@@ -1,0 +1,129 @@
+"""`ilyama review` and `ilyama policy`: their words; the work is imported when they are called."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+review = typer.Typer(
+    help="Look at schemas that wait for a person, and decide on them.",
+    invoke_without_command=True,
+)
+
+Id = Annotated[int, typer.Argument(min=1, metavar="ID", help="The number of a review.")]
+Version = Annotated[
+    int | None,
+    typer.Option(
+        "--version", min=1, help="The version that you have seen; the present one without it."
+    ),
+]
+Note = Annotated[str | None, typer.Option(help="Why; it is kept.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="NAME=ACTION[:KEY]",
+        help="mirror, map:KEY, auto_create_and_map[:KEY], ignore or defer; others are mirrored.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@review.callback()
+def _list_by_default(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        list_reviews()
+
+
+@review.command("list")
+def list_reviews(
+    state: Annotated[str | None, typer.Option(help="Those in this state.")] = None,
+    table: Annotated[str | None, typer.Option("--table", help="Those of this table.")] = None,
+    project: Annotated[str | None, typer.Option(help="Those of this project.")] = None,
+    device: Annotated[str | None, typer.Option(help="Those of this device.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List reviews."""
+    from ilyama_service.cli import reviewing
+
+    wanted = reviewing.wanted(state=state, table=table, project=project, device=device)
+    reviewing.list_reviews(wanted, limit=limit, as_json=as_json)
+
+
+@review.command("show")
+def show(review_id: Id, column: Columns = None, as_json: AsJson = False) -> None:
+    """Show a review with its evidence, and what approving it with these actions would do."""
+    from ilyama_service.cli import reviewing
+
+    reviewing.show(review_id, column or [], as_json=as_json)
+
+
+@review.command("start")
+def start(review_id: Id, version: Version = None) -> None:
+    """Say that somebody looks at it."""
+    _act("start", review_id, version, None)
+
+
+@review.command("approve")
+def approve(
+    review_id: Id, column: Columns = None, version: Version = None, note: Note = None
+) -> None:
+    """Bind the schema, in the whole project, and let the lineages go on."""
+    _act("approve", review_id, version, note, column or [])
+
+
+@review.command("reject")
+def reject(review_id: Id, version: Version = None, note: Note = None) -> None:
+    """Refuse the schema: its lineage stays paused, its rows stay staged."""
+    _act("reject", review_id, version, note)
+
+
+@review.command("abandon")
+def abandon(review_id: Id, version: Version = None, note: Note = None) -> None:
+    """Leave it undecided: the lineage goes on once the device sends an accepted schema."""
+    _act("abandon", review_id, version, note)
+
+
+@review.command("reopen")
+def reopen(review_id: Id, version: Version = None, note: Note = None) -> None:
+    """Ask again about a schema whose decision keeps its lineage paused."""
+    _act("reopen", review_id, version, note)
+
+
+def _act(
+    verb: str, review_id: int, version: int | None, note: str | None, columns: Sequence[str] = ()
+) -> None:
+    from ilyama_service.cli import reviewing
+
+    reviewing.act(verb, review_id, version=version, note=note, columns=columns)
+
+
+def policy(
+    project: Annotated[
+        str | None, typer.Option(help="Choose for this project; devices of none without it.")
+    ] = None,
+    table: Annotated[str | None, typer.Option("--table", help="Only for this table.")] = None,
+    first_schema: Annotated[
+        str | None, typer.Option(help="review or accept; inherit takes the choice back.")
+    ] = None,
+    additive: Annotated[
+        str | None, typer.Option(help="on, off or inherit: additive schemas go on.")
+    ] = None,
+    auto_create: Annotated[
+        str | None, typer.Option(help="on, off or inherit: approvals may create keys.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the governance policies; with a choice, set it first."""
+    from ilyama_service.cli import choosing
+
+    if first_schema or additive or auto_create:
+        choosing.choose(
+            project or "",
+            table or "",
+            first_schema=first_schema,
+            additive=additive,
+            auto_create=auto_create,
+        )
+    choosing.show(as_json=as_json)

@@ -1,0 +1,159 @@
+"""`ilyama review`: look at schemas that wait for a person, and decide on them."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ilyama_protocol.governance.bindings import NAMES_A_KEY, Actions, ColumnAction, Verb, mirrored
+from ilyama_protocol.governance.reviews import ReviewState, ReviewVerb
+from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.reviews import Review, ReviewFilter
+from ilyama_service.cli.consoles import console
+from ilyama_service.cli.recording import actor, records, safe
+from ilyama_service.review_evidence import Evidence, evidence_of
+from ilyama_service.reviewing import Act, Reviewing, ReviewNotFound
+
+_SHORT = 12
+
+
+def wanted(
+    *, state: str | None, table: str | None, project: str | None, device: str | None
+) -> ReviewFilter:
+    """What was asked for; a state that there is not gets a sentence."""
+    if state is not None and state not in list(ReviewState):
+        states = ", ".join(ReviewState)
+        raise typer.BadParameter(f"There is no state {state}; there are {states}.")
+    chosen = None if state is None else ReviewState(state)
+    return ReviewFilter(chosen, table, project, device)
+
+
+def list_reviews(wanted: ReviewFilter, *, limit: int, as_json: bool) -> None:
+    """Print reviews, the newest first."""
+    with records() as (_, gateway), gateway.transaction() as tx:
+        found = tx.reviews.page(wanted, after=None, limit=limit)
+    if as_json:
+        for review in found:
+            typer.echo(msgspec.json.encode(review._asdict()).decode())
+    else:
+        console.print(_table(found) if found else "No review.", highlight=False)
+
+
+def show(review_id: int, columns: Sequence[str], *, as_json: bool) -> None:
+    """Print one review with its evidence."""
+    with records() as (settings, gateway), gateway.transaction() as tx:
+        review = tx.reviews.find(review_id)
+        if review is None:
+            raise ReviewNotFound(f"there is no review {review_id}")
+        actions = actions_of(review, columns)
+        evidence = evidence_of(tx, review, settings.warehouse, actions=actions)
+    if as_json:
+        typer.echo(msgspec.json.encode(review._asdict() | {"evidence": evidence}).decode())
+        return
+    for line in _lines(review, evidence):
+        console.print(line, markup=False, highlight=False)
+
+
+def act(
+    verb: str, review_id: int, *, version: int | None, note: str | None, columns: Sequence[str]
+) -> None:
+    """Act on a review, as it is now or as it was at a version."""
+    with records() as (settings, gateway):
+        review = _found(gateway, review_id)
+        seen = review.action_version if version is None else version
+        chosen = ReviewVerb(verb)
+        actions = actions_of(review, columns) if chosen is ReviewVerb.APPROVE else None
+        desk = Reviewing(gateway, settings.policy)
+        done = desk.act(chosen, Act(review_id, seen, actor(), note), actions)
+    told = f"Review {done.review_id} is {done.state}, version {done.action_version}."
+    console.print(told, highlight=False)
+
+
+def actions_of(review: Review, columns: Sequence[str]) -> Actions:
+    """The actions of an approval: every column is mirrored but for those named."""
+    return mirrored(review.column_names) | dict(map(_action, columns))
+
+
+def _action(word: str) -> tuple[str, ColumnAction]:
+    name, _, rest = word.rpartition("=")
+    told, _, key = rest.partition(":")
+    if not name or told not in list(Verb):
+        verbs = ", ".join(Verb)
+        raise typer.BadParameter(f"{word} is not NAME=ACTION[:KEY] with one of {verbs}.")
+    verb = Verb(told)
+    if key and verb not in NAMES_A_KEY:
+        raise typer.BadParameter(f"{word}: {verb} takes no datapoint key.")
+    return name, ColumnAction(verb, key or None)
+
+
+def _found(gateway: Gateway, review_id: int) -> Review:
+    with gateway.transaction() as tx:
+        review = tx.reviews.find(review_id)
+    if review is None:
+        raise ReviewNotFound(f"there is no review {review_id}")
+    return review
+
+
+def _table(reviews: Sequence[Review]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("review", "state", "class", "table", "device", "project", "schema"):
+        table.add_column(name, justify="right" if name == "review" else "left", overflow="fold")
+    for review in reviews:
+        table.add_row(
+            str(review.review_id),
+            review.state,
+            review.schema_class,
+            escape(safe(review.source_table)),
+            escape(safe(review.device_id)),
+            escape(safe(review.project_id or "-")),
+            review.schema_hash[:_SHORT],
+        )
+    return table
+
+
+def _lines(review: Review, evidence: Evidence) -> Iterator[str]:
+    yield f"review     {review.review_id}, {review.state}, version {review.action_version}"
+    yield f"schema     {review.schema_hash}, {review.schema_class}"
+    yield f"table      {safe(review.source_table)} of {safe(review.device_id)}"
+    yield f"project    {safe(review.project_id or 'none')}"
+    yield f"opened     {review.opened_at:%Y-%m-%d %H:%M} UTC by drain {review.opened_by}"
+    if review.decided_by is not None:
+        yield f"decided    {review.decided_at:%Y-%m-%d %H:%M} UTC by {safe(review.decided_by)}"
+    if review.note is not None:
+        yield f"note       {safe(review.note)}"
+    yield from _differences(evidence)
+    yield from _columns(review)
+    yield from _consequences(evidence)
+
+
+def _differences(evidence: Evidence) -> Iterator[str]:
+    yield f"last       {evidence.last_accepted or 'nothing was accepted before'}"
+    for change, columns in evidence.diff.items():
+        yield f"           {change.replace('_', ' ')}: {', '.join(map(safe, columns))}"
+
+
+def _columns(review: Review) -> Iterator[str]:
+    actions = review.actions or {}
+    for column in review.columns or ():
+        key = f", place {column.pk_ordinal} of the key" if column.pk_ordinal else ""
+        needed = ", NOT NULL" if column.not_null else ""
+        done = f" -> {actions[column.name].verb}" if column.name in actions else ""
+        yield f"column     {safe(column.name)} {column.decl_type_affinity}{key}{needed}{done}"
+    if review.columns is None:
+        yield f"columns    never announced; seen: {', '.join(map(safe, review.seen_columns))}"
+
+
+def _consequences(evidence: Evidence) -> Iterator[str]:
+    senders, staged, trial = evidence.senders, evidence.staged, evidence.dry_run
+    firmware = ", ".join(f"{safe(v)} ({n:,})" for v, n in senders.firmware_versions.items())
+    yield f"senders    {senders.count:,} devices; firmware {firmware}"
+    yield f"staged     {staged.rows:,} rows, {staged.bytes:,} bytes"
+    yield f"keys       {', '.join(map(safe, evidence.downstream.keys)) or 'none'}"
+    yield f"assets     {', '.join(evidence.downstream.assets)}"
+    looked = "all" if trial.complete else f"the oldest {trial.result.rows:,}"
+    told = f"{trial.result.would_materialize:,} rows would be shown"
+    kept = f"{trial.result.would_stay_staged:,} would stay staged"
+    points = f"{trial.result.datapoints:,} datapoints"
+    yield f"dry run    of {looked}: {told} ({points}), {kept}"

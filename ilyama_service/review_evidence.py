@@ -1,0 +1,100 @@
+"""The evidence of a review: what changed, who sends it, what waits, and what would come of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ilyama_protocol.fingerprint import SchemaColumn
+from ilyama_protocol.governance.bindings import Actions, kind_of, mirrored
+from ilyama_protocol.governance.dry_run import DryRun, dry_run, touched_keys
+from ilyama_resources.postgres import Transaction
+from ilyama_resources.postgres.reviews import Review
+from ilyama_resources.staged_samples import staged_sample
+
+MOST_ROWS = 10_000
+"""A dry run looks at no more rows than this; it says so when there are more."""
+
+MOST_NAMES = 100
+"""So many devices are named; all are counted."""
+
+_ALWAYS_TOUCHED = ("row_changes", "current_value")
+
+
+class Senders(msgspec.Struct):
+    """The devices that share the review's schema, and what firmware they run."""
+
+    count: int
+    devices: list[str]
+    firmware_versions: dict[str, int]
+
+
+class Staged(msgspec.Struct):
+    """What is set aside of the schema, over all its senders."""
+
+    rows: int
+    bytes: int
+
+
+class Downstream(msgspec.Struct):
+    """What an approval would feed."""
+
+    keys: list[str]
+    assets: list[str]
+
+
+class Trial(msgspec.Struct):
+    """A dry run; not `complete` when there are more rows than it looked at."""
+
+    complete: bool
+    result: DryRun
+
+
+class Evidence(msgspec.Struct):
+    """Everything that a person goes by."""
+
+    diff: dict[str, Any]
+    last_accepted: str | None
+    last_accepted_columns: list[SchemaColumn] | None
+    senders: Senders
+    staged: Staged
+    downstream: Downstream
+    dry_run: Trial
+
+
+def evidence_of(
+    tx: Transaction, review: Review, warehouse: Path, *, actions: Actions | None = None
+) -> Evidence:
+    """The evidence of a review under the given actions, or when every column is mirrored."""
+    chosen = mirrored(review.column_names) if actions is None else actions
+    alike = tx.reviews.alike(review)
+    devices = sorted({other.device_id for other in alike})
+    sums = tx.backlog.of_schema(review.source_table, review.schema_hash, device_ids=devices)
+    rows = staged_sample(warehouse, sums, most=MOST_ROWS)
+    staged = Staged(sum(s.rows for s in sums), sum(s.bytes for s in sums))
+    last = review.evidence.get("last_accepted")
+    return Evidence(
+        diff=review.evidence.get("diff", {}),
+        last_accepted=last,
+        last_accepted_columns=None if last is None else tx.device_states.columns_of(last),
+        senders=_senders(alike, devices),
+        staged=staged,
+        downstream=_downstream(review, chosen),
+        dry_run=Trial(len(rows) == staged.rows, dry_run(rows, review.columns, chosen)),
+    )
+
+
+def _senders(alike: Sequence[Review], devices: Sequence[str]) -> Senders:
+    newest = {review.device_id: review.firmware_version for review in alike}
+    return Senders(len(devices), list(devices[:MOST_NAMES]), dict(Counter(newest.values())))
+
+
+def _downstream(review: Review, actions: Actions) -> Downstream:
+    keys = touched_keys(review.source_table, review.column_names, actions)
+    kinds = {kind_of(column) for column in review.columns or ()} or {"metric", "state"}
+    points = [f"{kind}_datapoint" for kind in sorted(kinds)] if keys else []
+    return Downstream(keys, [*_ALWAYS_TOUCHED, *points, "device_tables"])

@@ -1,0 +1,245 @@
+"""What people do with reviews and policies: each act is one transaction, with a line in the audit.
+
+PlatformError
+├── ReviewNotFound    there is no such review
+├── ReviewConflict    it is in another state, or of another version, than the person thinks
+└── UnfitActions      the actions cannot be approved; `faults` says why, by column
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ilyama_protocol.governance.bindings import (
+    ActionFault,
+    Actions,
+    Approval,
+    ColumnAction,
+    created_keys,
+    keeps_paused,
+    kind_of,
+    mirrored,
+    stored_actions,
+)
+from ilyama_protocol.governance.policies import (
+    NO_PROJECT,
+    Policy,
+    PolicyChoice,
+    PolicyScope,
+    resolved,
+)
+from ilyama_protocol.governance.reviews import OPEN, STEPS, ReviewState, ReviewVerb
+from ilyama_resources.errors import PlatformError
+from ilyama_resources.postgres import Gateway, Transaction
+from ilyama_resources.postgres.bindings import BindingScope
+from ilyama_resources.postgres.reviews import Decision, Review
+
+_UNANNOUNCED_KIND = "state"
+
+
+class ReviewNotFound(PlatformError):
+    """There is no such review."""
+
+
+class ReviewConflict(PlatformError):
+    """The review is not as the person who acts on it thinks."""
+
+
+class UnfitActions(PlatformError):
+    """The actions cannot be approved."""
+
+    def __init__(self, faults: Sequence[ActionFault]) -> None:
+        self.faults = list(faults)
+        told = "; ".join(f"{fault.column}: {fault.sentence}" for fault in faults)
+        super().__init__(f"these actions cannot be approved: {told}")
+
+
+class Act(NamedTuple):
+    """Who acts on which review, and the version of it that they have seen."""
+
+    review_id: int
+    action_version: int
+    actor: str
+    note: str | None = None
+
+
+class Reviewing:
+    """Acts on the reviews and policies of one platform."""
+
+    def __init__(self, gateway: Gateway, default: Policy) -> None:
+        self._gateway = gateway
+        self._default = default
+
+    def act(self, verb: ReviewVerb, act: Act, actions: Actions | None = None) -> Review:
+        """Do what a verb says; only an approval takes actions."""
+        match verb:
+            case ReviewVerb.START:
+                return self.start(act)
+            case ReviewVerb.APPROVE:
+                return self.approve(act, actions)
+            case ReviewVerb.REOPEN:
+                return self.reopen(act)
+            case _:
+                return self._close(act, verb)
+
+    def start(self, act: Act) -> Review:
+        """Say that somebody looks at a review."""
+        with self._gateway.transaction() as tx:
+            review = _acted_on(tx, act, ReviewVerb.START)
+            tx.reviews.start(review)
+            return _finished(tx, act, ReviewVerb.START, review, {})
+
+    def reject(self, act: Act) -> Review:
+        """Refuse a schema: its lineage stays paused and its rows staged."""
+        return self._close(act, ReviewVerb.REJECT)
+
+    def abandon(self, act: Act) -> Review:
+        """Leave a schema undecided: its lineage stays paused while the device sends it."""
+        return self._close(act, ReviewVerb.ABANDON)
+
+    def approve(self, act: Act, actions: Actions | None = None) -> Review:
+        """Bind a schema for its project, or its device, and let the lineages go on.
+
+        Columns that no action is named for are mirrored only when none is named at all.
+        """
+        with self._gateway.transaction() as tx:
+            review = _acted_on(tx, act, ReviewVerb.APPROVE)
+            chosen = mirrored(review.column_names) if actions is None else actions
+            policy = self._policy(tx, review)
+            _refuse_unfit(tx, review, chosen, policy)
+            told = _approve(tx, act, review, chosen)
+            return _finished(tx, act, ReviewVerb.APPROVE, review, told)
+
+    def reopen(self, act: Act) -> Review:
+        """Ask again about a schema whose decision keeps its lineage paused."""
+        with self._gateway.transaction() as tx:
+            review = _acted_on(tx, act, ReviewVerb.REOPEN)
+            if not _may_be_asked_again(review):
+                raise ReviewConflict(f"review {review.review_id} is {review.state} and binds")
+            if any(other.state in OPEN for other in tx.reviews.alike(review)):
+                raise ReviewConflict(f"a review of {review.schema_hash} is open already")
+            review_id = tx.reviews.reopen(review, actor=act.actor)
+            again = act._replace(review_id=review_id)
+            return _finished(tx, again, ReviewVerb.REOPEN, review, {"reopens": review.review_id})
+
+    def choose(self, scope: PolicyScope, choice: PolicyChoice, *, actor: str) -> Policy:
+        """Set the policies of a project or table; tell what holds there now."""
+        with self._gateway.transaction() as tx:
+            choices = tx.policies.of([scope.project_id])
+            old = choices.get(scope, PolicyChoice())
+            tx.policies.choose(scope, choice)
+            tx.audit.record(
+                actor=actor,
+                verb="policy.set",
+                resource=f"policy/{scope.project_id}/{scope.source_table}",
+                old=_told(old),
+                new=_told(choice),
+            )
+            tx.commit()
+        return resolved(self._default, choices | {scope: choice}, scope)
+
+    def _close(self, act: Act, verb: ReviewVerb) -> Review:
+        with self._gateway.transaction() as tx:
+            review = _acted_on(tx, act, verb)
+            decision = Decision(STEPS[verb].after, act.actor, act.note)
+            tx.reviews.decide([review.review_id], decision, by=review.review_id)
+            return _finished(tx, act, verb, review, {"note": act.note})
+
+    def _policy(self, tx: Transaction, review: Review) -> Policy:
+        scope = PolicyScope(review.project_id or NO_PROJECT, review.source_table)
+        return resolved(self._default, tx.policies.of([scope.project_id]), scope)
+
+
+def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
+    """The review, which nobody else can change until the transaction ends."""
+    tx.reviews.alone()
+    review = tx.reviews.find(act.review_id)
+    if review is None:
+        raise ReviewNotFound(f"there is no review {act.review_id}")
+    if review.action_version != act.action_version:
+        raise ReviewConflict(
+            f"review {review.review_id} has version {review.action_version}, "
+            f"not {act.action_version}: look at it again"
+        )
+    if review.state not in STEPS[verb].before:
+        raise ReviewConflict(f"review {review.review_id} is {review.state}: cannot {verb} it")
+    return review
+
+
+def _may_be_asked_again(review: Review) -> bool:
+    undecided = (ReviewState.REJECTED, ReviewState.ABANDONED)
+    return review.state in undecided or _holds(review, review.actions or {})
+
+
+def _holds(review: Review, actions: Actions) -> bool:
+    return keeps_paused(actions, review.columns or ())
+
+
+def _refuse_unfit(tx: Transaction, review: Review, actions: Actions, policy: Policy) -> None:
+    keys = [action.key for action in actions.values() if action.key is not None]
+    faults = Approval(
+        review.source_table,
+        review.column_names,
+        actions,
+        policy,
+        tx.registries.kinds_of(keys),
+        review.columns or (),
+    ).faults()
+    if faults:
+        raise UnfitActions(faults)
+
+
+def _approve(tx: Transaction, act: Act, review: Review, actions: Actions) -> dict[str, object]:
+    sharing = [other for other in tx.reviews.alike(review) if other.state in OPEN]
+    decision = Decision(ReviewState.APPROVED, act.actor, act.note, actions)
+    tx.registries.ensure_keys(_kinds_to_create(review, actions))
+    tx.bindings.bind(
+        BindingScope.of(review.device_id, review.project_id),
+        review.source_table,
+        review.schema_hash,
+        actions=stored_actions(actions),
+        holds_from=min(other.first_received_at for other in sharing),
+        holding=_holds(review, actions),
+        review_id=review.review_id,
+    )
+    tx.reviews.decide([o.review_id for o in sharing], decision, by=review.review_id)
+    resumed = [] if _holds(review, actions) else tx.reviews.resume(review)
+    return {
+        "actions": {name: _told_action(action) for name, action in actions.items()},
+        "shared_with": [o.review_id for o in sharing if o.review_id != review.review_id],
+        "resumed": [device_id for device_id, _ in resumed],
+        "note": act.note,
+    }
+
+
+def _kinds_to_create(review: Review, actions: Actions) -> dict[str, str]:
+    kinds = {column.name: kind_of(column) for column in review.columns or ()}
+    created = created_keys(review.source_table, actions)
+    return {key: kinds.get(column, _UNANNOUNCED_KIND) for column, key in created.items()}
+
+
+def _finished(
+    tx: Transaction, act: Act, verb: str, review: Review, told: dict[str, object]
+) -> Review:
+    """Write the line of the audit, make it all durable, and show the review as it is now."""
+    after = tx.reviews.find(act.review_id)
+    if after is None:
+        raise ReviewNotFound(f"there is no review {act.review_id}")
+    tx.audit.record(
+        actor=act.actor,
+        verb=f"review.{verb}",
+        resource=f"review/{act.review_id}",
+        old={"state": review.state, "action_version": review.action_version},
+        new={"state": after.state, "action_version": after.action_version} | told,
+    )
+    tx.commit()
+    return after
+
+
+def _told_action(action: ColumnAction) -> str:
+    return action.verb if action.key is None else f"{action.verb}:{action.key}"
+
+
+def _told(choice: PolicyChoice) -> dict[str, object]:
+    return {name: getattr(choice, name) for name in PolicyChoice.__struct_fields__}

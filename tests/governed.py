@@ -1,0 +1,79 @@
+"""Reviews for tests: what drains ask for, and the people who act on it."""
+
+from sqlalchemy import create_engine, text
+
+from ilyama_protocol.fingerprint import schema_hash
+from ilyama_protocol.governance.classification import SchemaClass, SchemaDiff
+from ilyama_protocol.governance.policies import Policy
+from ilyama_protocol.governance.reviews import ReviewAsked, ReviewState
+from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.devices import RegisteredDevice
+from ilyama_resources.postgres.reviews import Review, ReviewFilter
+from ilyama_service.reviewing import Act, Reviewing
+from tests.unit.governance.schemas import columns
+
+TABLE = "pumps"
+SCHEMA = columns("id:INTEGER:pk1:nn", "mode:TEXT", "flow:REAL")
+HASH = schema_hash(TABLE, SCHEMA)
+OTHER = "b4" * 32
+CREATING = Policy(allow_auto_create_datapoints=True)
+
+
+def asked(device_id: str, schema: str = HASH, **others: object) -> ReviewAsked:
+    """What a drain asks about a device; of another schema than the usual, only names are known."""
+    known = schema == HASH
+    given: dict[str, object] = {
+        "device_id": device_id,
+        "source_table": TABLE,
+        "schema_hash": schema,
+        "schema_class": SchemaClass.BREAKING,
+        "received_at": 1_000,
+        "firmware_version": "1.4",
+        "columns": SCHEMA if known else None,
+        "seen": ("id", "mode"),
+        "diff": SchemaDiff(dropped=("old",)),
+        "last_accepted": "0a" * 32,
+    }
+    return ReviewAsked(**given | others)  # type: ignore[arg-type]
+
+
+def register(gateway: Gateway, *device_ids: str, project: str | None = None) -> None:
+    """Register devices, in a project or in none."""
+    devices = [RegisteredDevice(name, "acme", name, None, project) for name in device_ids]
+    with gateway.transaction() as tx:
+        tx.devices.register(devices, auto=False)
+        tx.commit()
+
+
+def queue(gateway: Gateway, *reviews: ReviewAsked, drain_id: int = 7) -> int:
+    """Queue as the close of a drain does; tell how many reviews are new."""
+    with gateway.transaction() as tx:
+        new = tx.reviews.queue(reviews, drain_id=drain_id)
+        tx.commit()
+    return new
+
+
+def reviews(gateway: Gateway, state: ReviewState | None = None) -> list[Review]:
+    """All reviews, the oldest first."""
+    with gateway.transaction() as tx:
+        return tx.reviews.page(ReviewFilter(state), after=None, limit=10_000)[::-1]
+
+
+def paused(gateway: Gateway) -> list[str]:
+    """The devices whose lineages are paused, once for each reason."""
+    engine = create_engine(gateway.url)
+    with engine.connect() as connection:
+        found = connection.scalars(text("SELECT device_id FROM lineage_pause ORDER BY 1"))
+        devices = list(found)
+    engine.dispose()
+    return devices
+
+
+def act_on(review: Review, note: str | None = None) -> Act:
+    """Ann acts on a review as she sees it."""
+    return Act(review.review_id, review.action_version, "ann", note)
+
+
+def reviewing(gateway: Gateway, policy: Policy = CREATING) -> Reviewing:
+    """The desk where reviews are decided."""
+    return Reviewing(gateway, policy)

@@ -1,0 +1,89 @@
+"""Which schemas of a lineage pass without a person, and what happens to the rows of the others.
+
+As it is with the embedded defaults: the first schema is accepted, one that only adds columns is
+not, and no device belongs to a project.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.oracle.records import Review
+from tests.oracle.staging import Columns, Lineage, Staging
+
+Column = Mapping[str, Any]
+Schema = Sequence[Column]
+
+
+class Governance:
+    """The schemas that lineages sent, in order of arrival."""
+
+    def __init__(self, staging: Staging) -> None:
+        """Start with nothing accepted."""
+        self.reviews: list[Review] = []
+        self._accepted: dict[Lineage, list[str]] = {}
+        self._staging = staging
+
+    def staging_reason(
+        self, lineage: Lineage, schema_hash: str, schemas: Mapping[str, Columns]
+    ) -> str | None:
+        """Why the rows of a batch wait; `schemas` are those that the lineage spelled out."""
+        accepted = self._accepted.setdefault(lineage, [])
+        if schema_hash not in accepted:
+            schema_class = self._class_of(accepted, schema_hash, schemas)
+            if accepted and schema_class != "compatible_mapped":
+                self._ask(Review(*lineage, schema_hash, schema_class))
+                return "schema_review"
+            accepted.append(schema_hash)
+        return "lineage_paused" if self._staging.is_paused(lineage) else None
+
+    def _ask(self, review: Review) -> None:
+        known = [(r.device_id, r.source_table, r.schema_hash) for r in self.reviews]
+        if (review.device_id, review.source_table, review.schema_hash) not in known:
+            self.reviews.append(review)
+        self._staging.pause((review.device_id, review.source_table), "schema_review")
+
+    def _class_of(
+        self, accepted: Sequence[str], schema_hash: str, schemas: Mapping[str, Columns]
+    ) -> str:
+        if schema_hash not in schemas:
+            return "ambiguous"
+        new = [*schemas[schema_hash].values()]
+        bound = {name for known in accepted for name in schemas.get(known, ())}
+        is_known = bool(accepted) and accepted[-1] in schemas
+        last = [*schemas[accepted[-1]].values()] if is_known else None
+        if last is not None and _breaks(last, new):
+            return "breaking"
+        if new and all(column["name"] in bound for column in new):
+            return "compatible_mapped"
+        if last is not None and _only_adds(last, new):
+            return "compatible_additive"
+        return "ambiguous" if last is not None or not accepted else "unknown"
+
+
+def _breaks(last: Schema, new: Schema) -> bool:
+    for old in last:
+        same = [column for column in new if column["name"] == old["name"]]
+        if not same:
+            return True
+        if same[0]["decl_type_affinity"] != old["decl_type_affinity"]:
+            return True
+    if _key(last) != _key(new):
+        return True
+    names = [column["name"] for column in last]
+    return any(column["not_null"] and column["name"] not in names for column in new)
+
+
+def _key(schema: Schema) -> list[tuple[int, str]]:
+    return sorted((c["pk_ordinal"], c["name"]) for c in schema if c["pk_ordinal"] > 0)
+
+
+def _only_adds(last: Schema, new: Schema) -> bool:
+    names = [column["name"] for column in last]
+    kept = [_told(column) for column in new if column["name"] in names]
+    added = [column for column in new if column["name"] not in names]
+    unchanged = sorted(kept) == sorted(_told(column) for column in last)
+    return unchanged and bool(added) and not any(column["not_null"] for column in added)
+
+
+def _told(column: Column) -> tuple[Any, ...]:
+    return tuple(column[n] for n in ("name", "decl_type_affinity", "pk_ordinal", "not_null"))

@@ -1,0 +1,178 @@
+"""Schemas that change in the field: drains ask, people decide, and rows come as approved."""
+
+import json
+from datetime import date
+from itertools import groupby
+
+from ilyama_protocol.fingerprint import schema_hash
+from ilyama_protocol.governance.bindings import ColumnAction, Verb, mirrored
+from ilyama_protocol.intake.outcomes import Message
+from ilyama_resources.faults import CRASH_STATUS
+from ilyama_resources.landing import Landing, register
+from ilyama_resources.postgres.bindings import BindingScope
+from ilyama_resources.segment_ids import RisingIds
+from tests.governed import act_on, paused, reviewing, reviews
+from tests.governed import register as register_devices
+from tests.oracle import Event
+from tests.platform import Platform
+from tests.streams import generate_changes
+from tests.streams.generator import DAY_US
+from tests.tables import TABLES, assert_equals_oracle, expected_tables
+from tests.unit.intake.traffic import NOW, TABLE, batch, change, columns
+
+ONE, OTHER = columns(v="TEXT"), columns(v="TEXT", w="REAL")
+OTHER_HASH = schema_hash(TABLE, OTHER)
+FLEET = ("dev-1", "dev-2")
+
+
+def sent(*payloads: bytes, at: int = 0) -> list[Event]:
+    """Payloads that both devices send, a second apart."""
+    return [
+        Event(f"acme/{device}/sync/rows/batch", payload, NOW + (at + place) * 1_000_000)
+        for place, payload in enumerate(payloads)
+        for device in FLEET
+    ]
+
+
+def shown(platform: Platform, table: str = "row_changes") -> list[tuple[str, int]]:
+    return sorted((row["device_id"], row["commit_seq"]) for row in platform.rows(table))
+
+
+def landed(platform: Platform, events: list[Event]) -> None:
+    """Land events as segments, one for each day."""
+    landing, ids = Landing(platform.settings.landing), RisingIds()
+    for _, of_day in groupby(events, key=lambda event: event.received_at_us // DAY_US):
+        messages = [
+            Message("", place, event.topic, event.payload, event.received_at_us)
+            for place, event in enumerate(of_day)
+        ]
+        register(platform.gateway, [landing.write(ids.next(), messages)])
+
+
+def drained(platform: Platform, events: list[Event] | None = None) -> None:
+    """Drain, and release what is free, until nothing waits."""
+    landed(platform, events or [])
+    with platform.intake() as intake, intake.alone():
+        day = date(2026, 4, 28)
+        while intake.drain() is not None or intake.release(day) is not None:
+            pass
+
+
+def test_a_fleet_with_new_firmware_waits_and_goes_on_with_one_approval(platform: Platform) -> None:
+    gateway = platform.gateway
+    register_devices(gateway, *FLEET, project="waterworks")
+    drained(platform, sent(batch(change(1, row={"v": "x"}), schema=ONE)))
+    wide = [
+        batch(change(n, pk=n, row={"v": "x", "w": n / 2}), schema=OTHER, number=n) for n in (2, 3)
+    ]
+    drained(platform, sent(*wide, at=10))
+    assert shown(platform) == [(device, 1) for device in FLEET]
+    assert shown(platform, "staged_rows") == [(device, n) for device in FLEET for n in (2, 3)]
+    asked = reviews(gateway)
+    assert [(r.device_id, r.schema_hash) for r in asked] == [(d, OTHER_HASH) for d in FLEET]
+    with gateway.transaction() as tx:
+        tx.registries.ensure_keys({"site.flow": "metric"})
+        tx.commit()
+
+    told = json.loads(platform.ilyama("review", "show", str(asked[0].review_id), "--json"))
+    assert told["evidence"]["diff"] == {"added": ["w"], "unbound": ["w"]}
+    assert told["evidence"]["senders"]["count"] == 2
+    assert told["evidence"]["staged"]["rows"] == 4
+    trial = told["evidence"]["dry_run"]
+    assert (trial["complete"], trial["result"]["would_materialize"]) == (True, 4)
+
+    mapped = ("--column", "w=map:site.flow", "--column", "v=ignore")
+    platform.ilyama("review", "approve", str(asked[0].review_id), *mapped)
+    assert {review.state for review in reviews(gateway)} == {"approved"}
+    drained(platform)
+    drained(platform, sent(batch(change(9, pk=9, row={"v": "y", "w": 4.5}), schema=OTHER), at=20))
+
+    assert shown(platform) == [(device, n) for device in FLEET for n in (1, 2, 3, 9)]
+    flows = {(row["owner_id"], row["value"]) for row in platform.rows("metric_datapoint")}
+    assert flows == {(device, value) for device in FLEET for value in (1.0, 1.5, 4.5)}
+    assert {row["key"] for row in platform.rows("metric_datapoint")} == {"site.flow"}
+    assert len(platform.rows("state_datapoint")) == len(FLEET)
+    with gateway.transaction() as tx:
+        assert tx.backlog.free().lineages == 0
+
+
+def test_a_drain_that_dies_anywhere_asks_once(platform: Platform) -> None:
+    register_devices(platform.gateway, *FLEET)
+    landed(
+        platform,
+        sent(batch(change(1), schema=ONE), batch(change(2), schema=OTHER), batch(change(3))),
+    )
+    for point in ("decide.after", "seal.after", "close.before"):
+        died = platform.try_ilyama("drain", CRASH_AT=point)
+        assert died.returncode == CRASH_STATUS, f"{point}: {died.stderr}"
+    drained(platform)
+
+    assert len(reviews(platform.gateway)) == 2 * len(FLEET)
+    assert paused(platform.gateway) == [*FLEET]
+
+
+def test_what_was_refused_stays_staged_when_another_schema_is_approved(platform: Platform) -> None:
+    gateway = platform.gateway
+    register_devices(gateway, *FLEET)
+    bad, good = columns(v="REAL"), OTHER
+    drained(
+        platform,
+        sent(
+            batch(change(1, row={"v": "x"}), schema=ONE),
+            batch(change(2, row={"v": 1}), schema=bad),
+            batch(change(3, row={"v": "x"}), schema=ONE),
+            batch(change(4, row={"v": "x"}), schema=good),
+        ),
+    )
+    desk = reviewing(gateway)
+    for review in reviews(gateway):
+        is_good = review.schema_hash == OTHER_HASH
+        (desk.approve if is_good else desk.reject)(act_on(review))
+    drained(platform)
+
+    assert shown(platform) == [(device, n) for device in FLEET for n in (1, 3, 4)]
+    assert paused(gateway) == []
+
+
+def test_a_device_that_returns_after_an_abandoned_review_goes_on(platform: Platform) -> None:
+    gateway = platform.gateway
+    register_devices(gateway, *FLEET)
+    drained(platform, sent(batch(change(1), schema=ONE), batch(change(2), schema=OTHER)))
+    for review in reviews(gateway):
+        reviewing(gateway).abandon(act_on(review))
+    drained(platform, sent(batch(change(3), schema=ONE), at=10))
+
+    assert shown(platform) == [(device, n) for device in FLEET for n in (1, 3)]
+    assert paused(gateway) == []
+    drained(platform, sent(batch(change(4), schema=OTHER), at=20))
+    assert paused(gateway) == [*FLEET]
+    assert len(reviews(gateway)) == 2 * len(FLEET)
+
+
+def test_where_first_schemas_are_reviewed_nothing_is_shown_before(platform: Platform) -> None:
+    gateway = platform.gateway
+    register_devices(gateway, *FLEET, project="waterworks")
+    platform.ilyama("policy", "--project", "waterworks", "--first-schema", "review")
+    drained(platform, sent(batch(change(1, row={"v": "x"}), schema=ONE)))
+    assert shown(platform) == []
+    (first, _) = reviews(gateway)
+
+    actions = mirrored(["v"]) | {"v": ColumnAction(Verb.IGNORE)}
+    reviewing(gateway).approve(act_on(first), actions)
+    drained(platform)
+
+    assert shown(platform) == [(device, 1) for device in FLEET]
+    assert platform.rows("state_datapoint") == []
+    with gateway.transaction() as tx:
+        (binding,) = tx.bindings.of([BindingScope("project", "waterworks")])
+    assert (binding.approved, binding.actions) == (True, actions)
+
+
+def test_streams_of_changing_schemas_equal_the_oracle(platform: Platform) -> None:
+    events = generate_changes(200, batches=60)
+    for part in (events[:25], events[25:]):
+        drained(platform, part)
+    expected = expected_tables(events)
+    tables = [table for table in TABLES if table != "current_value"]
+    stored = {table: platform.rows(table) for table in tables}
+    assert_equals_oracle(stored, expected)

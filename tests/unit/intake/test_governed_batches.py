@@ -1,0 +1,213 @@
+"""What is ruled on the schemas of a device decides whether its rows go on, and under which keys."""
+
+from ilyama_protocol.fingerprint import SchemaColumn, schema_hash
+from ilyama_protocol.governance.bindings import Actions, Binding, ColumnAction, Verb
+from ilyama_protocol.governance.policies import FirstSchema, Policy
+from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
+from ilyama_protocol.intake.engine import IntakeEngine
+from ilyama_protocol.intake.outcomes import Arrival, DecidedRows
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
+from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState
+from ilyama_protocol.topics import parse_topic
+from ilyama_protocol.validation import validate
+from tests.unit.intake.traffic import (
+    DEVICE_ID,
+    NOW,
+    TABLE,
+    TOPIC,
+    batch,
+    change,
+    columns,
+    counts,
+    decided,
+    engine,
+    last_line,
+    message,
+)
+
+ONE, TWO = columns(v="TEXT"), columns(v="TEXT", w="REAL")
+OTHER = columns(v="INTEGER")
+STRICT = Policy(FirstSchema.REVIEW)
+GROWING = Policy(allow_additive_continue=True)
+IGNORE = ColumnAction(Verb.IGNORE)
+
+
+def hash_of(schema: tuple[SchemaColumn, ...]) -> str:
+    return schema_hash(TABLE, schema)
+
+
+def ruled(
+    *payloads: bytes,
+    state: DeviceState | None = None,
+    device: DeviceRules | None = None,
+    **table: object,
+) -> IntakeEngine:
+    """An engine after it took payloads under the rules of a table."""
+    rules = TableRules(**{"policy": Policy()} | table)  # type: ignore[arg-type]
+    project = ProjectRules(rules.policy, {TABLE: rules})
+    return decided(payloads, engine(state, rulings=SchemaRulings(device, project)))
+
+
+def outcomes(met: IntakeEngine) -> list[str]:
+    return [line.code or line.outcome.value for line in met.decisions.outcomes.ledger]
+
+
+def asked(met: IntakeEngine) -> list[tuple[str, str]]:
+    reviews = met.decisions.schemas.reviews.values()
+    return [(review.schema_hash, review.schema_class.value) for review in reviews]
+
+
+def test_the_first_schema_is_accepted_and_the_next_waits_with_all_that_follows() -> None:
+    met = ruled(
+        batch(change(1), schema=ONE),
+        batch(change(2), schema=TWO),
+        batch(change(3), schema=ONE),
+        batch(change(4), schema=TWO),
+        batch(change(5), table="valves"),
+    )
+
+    staged = ["schema_review", "lineage_paused", "schema_review"]
+    assert outcomes(met) == ["accepted", *staged, "accepted"]
+    assert asked(met) == [(hash_of(TWO), "compatible_additive")]
+    assert [*met.decisions.state.lineages[TABLE].accepted_schemas()] == [hash_of(ONE)]
+
+
+def test_a_review_carries_its_evidence() -> None:
+    met = ruled(batch(change(1), schema=ONE), batch(change(2, row={"v": 1}), schema=OTHER))
+
+    (review,) = met.decisions.schemas.reviews.values()
+    assert (review.device_id, review.source_table) == (DEVICE_ID, TABLE)
+    assert review.diff.affinity_changed == ("v",)
+    assert (review.columns, review.seen) == (OTHER, ("v",))
+    assert review.last_accepted == hash_of(ONE)
+    assert review.received_at == NOW + 1_000_000
+
+
+def test_where_first_schemas_are_reviewed_nothing_goes_on() -> None:
+    met = ruled(batch(change(1), schema=ONE), batch(change(2), schema=ONE), policy=STRICT)
+
+    assert outcomes(met) == ["schema_review", "schema_review"]
+    assert asked(met) == [(hash_of(ONE), "ambiguous")]
+    assert met.decisions.state.lineages[TABLE].accepted == {}
+
+
+def test_a_staged_row_counts_for_dedup() -> None:
+    met = ruled(
+        batch(change(1), schema=ONE),
+        batch(change(1), number=2, schema=ONE),
+        policy=STRICT,
+    )
+
+    assert outcomes(met) == ["schema_review", "duplicate"]
+    assert counts(last_line(met)) == {"received": 1, "duplicate": 1}
+
+
+def test_additive_schemas_go_on_where_the_policy_lets_them() -> None:
+    met = ruled(batch(change(1), schema=ONE), batch(change(2), schema=TWO), policy=GROWING)
+
+    assert outcomes(met) == ["accepted", "accepted"]
+    accepted = met.decisions.state.lineages[TABLE].accepted
+    assert accepted == {hash_of(ONE): Binding(NOW), hash_of(TWO): Binding(NOW + 1_000_000)}
+
+
+def test_an_approved_schema_is_bound_as_it_was_approved() -> None:
+    actions: Actions = {"v": IGNORE, "w": ColumnAction(Verb.MAP, "site.flow")}
+    row = {"v": "x", "w": 1.5}
+    approved = {hash_of(TWO): actions}
+
+    met = ruled(
+        batch(change(1), schema=ONE),
+        batch(change(2, row=row), schema=TWO, announce=False),
+        policy=STRICT,
+        approved=approved | {hash_of(ONE): None},
+    )
+
+    assert outcomes(met) == ["accepted", "accepted"]
+    points = met.decisions.outcomes.accepted[-1].points
+    assert [(p.key, p.kind.value) for p in points] == [("site.flow", "metric")]
+    assert not met.decisions.schemas.accepted_by_policy
+
+
+def test_what_a_policy_accepts_is_told() -> None:
+    met = ruled(batch(change(1), schema=ONE))
+
+    assert met.decisions.schemas.accepted_by_policy == [(TABLE, hash_of(ONE), NOW)]
+
+
+def test_a_column_unlike_the_device_table_waits_even_when_first() -> None:
+    met = ruled(batch(change(1), schema=ONE), device_table={"v": "REAL"})
+
+    assert asked(met) == [(hash_of(ONE), "breaking")]
+
+
+def test_columns_that_the_project_approved_are_bound_as_there() -> None:
+    bound = {"v": IGNORE, "w": IGNORE}
+    met = ruled(batch(change(1, row={"v": "x"}), schema=ONE), policy=STRICT, bound=bound)
+
+    assert outcomes(met) == ["accepted"]
+    assert met.decisions.outcomes.accepted[0].points == []
+
+
+def test_an_inherited_binding_outlives_its_drain() -> None:
+    relaxed = tuple(SchemaColumn(c.name, c.decl_type_affinity, 0, True) for c in ONE)
+    first = ruled(batch(change(1), schema=ONE), approved={hash_of(ONE): {"v": IGNORE}})
+    state = first.decisions.state.copy()
+
+    met = ruled(batch(change(2, row={"v": "x"}), schema=relaxed), state=state)
+
+    assert outcomes(met) == ["accepted"]
+    assert met.decisions.outcomes.accepted[0].points == []
+
+
+def test_a_paused_lineage_accepts_its_schema_and_stages_its_rows() -> None:
+    met = ruled(batch(change(1), schema=ONE), device=DeviceRules(pauses={TABLE: ["operator"]}))
+
+    assert outcomes(met) == ["lineage_paused"]
+    assert [*met.decisions.state.lineages[TABLE].accepted_schemas()] == [hash_of(ONE)]
+
+
+def test_schemas_from_before_there_were_rulings_stay_accepted() -> None:
+    before = LineageState(schemas={hash_of(ONE): BoundSchema(5, ONE)})
+    state = DeviceState(lineages={TABLE: before})
+
+    met = ruled(
+        batch(change(1), schema=ONE), batch(change(2), schema=OTHER), state=state, policy=STRICT
+    )
+
+    assert outcomes(met) == ["accepted", "schema_review"]
+    assert asked(met) == [(hash_of(OTHER), "breaking")]
+    assert met.decisions.state.lineages[TABLE].accepted == {hash_of(ONE): Binding(5)}
+
+
+def test_a_pause_that_nobody_looks_after_ends_with_an_accepted_schema() -> None:
+    first = ruled(batch(change(1), schema=ONE))
+    lapsed = DeviceRules(lapsed=[TABLE])
+
+    back = ruled(batch(change(2), schema=ONE), state=first.decisions.state.copy(), device=lapsed)
+    again = ruled(batch(change(2), schema=TWO), state=first.decisions.state.copy(), device=lapsed)
+
+    assert (outcomes(back), back.decisions.schemas.resumed) == (["accepted"], [TABLE])
+    assert (outcomes(again), again.decisions.schemas.resumed) == (["schema_review"], [])
+
+
+def test_released_rows_go_by_the_approval() -> None:
+    payload = batch(change(1, row={"v": "x", "w": 1.5}), schema=TWO)
+    staged = ruled(payload, policy=STRICT)
+    state = staged.decisions.state.copy()
+    actions: Actions = {"v": ColumnAction(Verb.MAP, "site.mode"), "w": IGNORE}
+    rules = DeviceRules(approved={TABLE: {hash_of(TWO): actions}})
+    releasing = engine(state, rulings=SchemaRulings(rules))
+
+    releasing.release(_decided_rows(payload))
+
+    (released,) = releasing.decisions.outcomes.accepted
+    assert [point.key for point in released.points] == ["site.mode"]
+    accepted = releasing.decisions.state.lineages[TABLE].accepted
+    assert accepted == {hash_of(TWO): Binding(NOW, actions)}
+
+
+def _decided_rows(payload: bytes) -> DecidedRows:
+    address = parse_topic(TOPIC)
+    read = validate(address.kind, payload, registered=True)
+    arrival = Arrival(message(payload), address, DEVICE_ID, NOW, "", "1.0")
+    return DecidedRows(arrival, read, [0], set())  # type: ignore[arg-type]
