@@ -88,6 +88,7 @@ class Findings(msgspec.Struct):
     rule_breaches: dict[str, int] = {}
     quarantined: dict[str, int] = {}
     out_of_window: int = 0
+    repeated_samples: list[str] = []
 
 
 class TaskFailed(msgspec.Struct):

@@ -34,6 +34,7 @@ class IntegrityReport(msgspec.Struct):
     unbalanced: list[str]
     repeated_keys: list[str]
     rule_breaches: dict[str, int]
+    repeated_samples: list[str] = []
 
     @property
     def balanced(self) -> bool:
@@ -50,6 +51,8 @@ class IntegrityReport(msgspec.Struct):
             found.append(f"rows do not add up at {', '.join(self.unbalanced)}")
         if self.repeated_keys:
             found.append(f"row keys are not unique: {', '.join(self.repeated_keys)}")
+        if self.repeated_samples:
+            found.append(f"samples are not unique: {', '.join(self.repeated_samples)}")
         found += [f"{count} rows break {rule}" for rule, count in self.rule_breaches.items()]
         return found
 
@@ -77,6 +80,7 @@ def integrity_of(seal: Seal, *, received: int) -> IntegrityReport:
         findings.unbalanced,
         findings.repeated_keys,
         findings.rule_breaches,
+        findings.repeated_samples,
     )
 
 
@@ -86,6 +90,7 @@ def _joined(findings: Iterable[Findings]) -> Findings:
         joined.messages += found.messages
         joined.unbalanced += found.unbalanced
         joined.repeated_keys += found.repeated_keys
+        joined.repeated_samples += found.repeated_samples
         for rule, count in found.rule_breaches.items():
             joined.rule_breaches[rule] = joined.rule_breaches.get(rule, 0) + count
         for reason, count in found.quarantined.items():
