@@ -120,6 +120,31 @@ TELEMETRY_SAMPLES = TableContract(
     ),
 )
 
+SCHEMA_OBSERVATIONS = TableContract(
+    "schema_observations",
+    "Schemas that devices spoke of: in observations, and with the first batch that told columns.",
+    (
+        _DEVICE,
+        _TABLE,
+        _SCHEMA,
+        TableColumn("source", TEXT, "observe, rows or telemetry: the message that spoke of it"),
+        TableColumn(
+            "columns",
+            TEXT,
+            "its columns as canonical JSON, by name; null when none hash to it",
+            skipping=False,
+        ),
+        TableColumn("is_new", FLAG, "no batch of the table had told this hash's columns before"),
+        TableColumn("observed_at", MOMENT, "moment the device saw it; null when a batch told it"),
+        TableColumn("firmware_version", TEXT, "firmware of the device, or unknown"),
+        _SEGMENT,
+        _POSITION,
+        _RECEIVED,
+        _DRAIN,
+        _DAY,
+    ),
+)
+
 KEY_CONFLICTS = TableContract(
     "key_conflicts",
     "Other content under a key already taken: a cloned device, or a counter that was reset.",
@@ -279,6 +304,7 @@ INTAKE_TABLES = (
     KEY_CONFLICTS,
     ROW_CHANGES,
     TELEMETRY_SAMPLES,
+    SCHEMA_OBSERVATIONS,
     STAGED_ROWS,
     METRIC_DATAPOINT,
     STATE_DATAPOINT,

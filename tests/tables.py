@@ -18,6 +18,7 @@ TABLES = (
     "rejected_batches",
     "row_changes",
     "telemetry_samples",
+    "schema_observations",
     "key_conflicts",
     "batch_ledger",
     "metric_datapoint",

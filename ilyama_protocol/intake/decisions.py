@@ -14,13 +14,14 @@ from ilyama_protocol.intake.history import History, Need
 from ilyama_protocol.intake.outcomes import (
     Arrival,
     LedgerLine,
+    ObservedSchema,
     Origin,
     Outcome,
     Outcomes,
     RejectedMessage,
 )
 from ilyama_protocol.intake.state import BoundSchema, DeviceState
-from ilyama_protocol.messages import RowBatch, TelemetryBatch
+from ilyama_protocol.messages import Observation, RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
 
 
@@ -60,10 +61,33 @@ class Decisions:
             bound = BoundSchema(arrival.received_at, batch.schema_columns)
         return bound
 
-    def bind(self, batch: RowBatch | TelemetryBatch, schema: BoundSchema | None) -> None:
+    def bind(
+        self, arrival: Arrival, batch: RowBatch | TelemetryBatch, schema: BoundSchema | None
+    ) -> None:
         """Let the columns behind a batch's hash hold from now on, unless they do already."""
-        if schema is not None:
-            self.state.lineage(batch.source_table).schemas.setdefault(batch.schema_hash, schema)
+        schemas = self.state.lineage(batch.source_table).schemas
+        if schema is not None and batch.schema_hash not in schemas:
+            schemas[batch.schema_hash] = schema
+            table, told = batch.source_table, batch.schema_hash
+            self.outcomes.schemas.append(
+                ObservedSchema(arrival, table, told, schema.columns, is_new=True)
+            )
+
+    def observe(self, arrival: Arrival, seen: Observation) -> None:
+        """Note a schema that a device has seen; what it says binds nothing."""
+        lineage = self.state.lineages.get(seen.source_table)
+        is_new = lineage is None or seen.schema_hash not in lineage.schemas
+        self.outcomes.schemas.append(
+            ObservedSchema(
+                arrival,
+                seen.source_table,
+                seen.schema_hash,
+                seen.schema_columns,
+                is_new,
+                seen.observed_at_us,
+            )
+        )
+        self.account(arrival, Outcome.HANDLED, source_table=seen.source_table)
 
     def name_keys(self, points: Iterable[Points]) -> None:
         """Note the datapoint keys that came up, each with the kind it came up with first."""

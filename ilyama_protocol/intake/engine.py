@@ -26,7 +26,13 @@ from ilyama_protocol.intake.row_intake import RowIntake
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.intake.telemetry_intake import TelemetryIntake
 from ilyama_protocol.limits import DEFAULT_LIMITS, Limits
-from ilyama_protocol.messages import Acknowledgement, RowBatch, TelemetryBatch
+from ilyama_protocol.messages import (
+    Acknowledgement,
+    IngestRequest,
+    Observation,
+    RowBatch,
+    TelemetryBatch,
+)
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import MessageKind, parse_topic
 from ilyama_protocol.validation import Verdict, validate
@@ -175,7 +181,10 @@ class IntakeEngine:
                 self._rows.take(arrival, verdict)
             case TelemetryBatch():
                 self._telemetry.take(arrival, verdict)
+            case Observation():
+                self.decisions.observe(arrival, verdict)
             case Acknowledgement():
-                self.decisions.account(arrival, Outcome.KEPT)
-            case _:
-                self.decisions.account(arrival, Outcome.KEPT, source_table=verdict.source_table)
+                self.decisions.account(arrival, Outcome.HANDLED)
+            case IngestRequest():
+                table = verdict.source_table
+                self.decisions.account(arrival, Outcome.HANDLED, source_table=table)

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.intake.datapoints import SOURCE, DatapointKind, Points
 from ilyama_protocol.intake.field_series import FieldSeries
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
@@ -105,6 +106,20 @@ class StagedMessage(msgspec.Struct, frozen=True):
     source_table: str | None
 
 
+class ObservedSchema(msgspec.Struct, frozen=True):
+    """A schema that a device spoke of, in an observation or with a batch.
+
+    It is new when no batch of the table had told the columns of its hash before.
+    """
+
+    arrival: Arrival
+    source_table: str
+    schema_hash: str
+    columns: tuple[SchemaColumn, ...] | None
+    is_new: bool
+    observed_at: int | None = None
+
+
 class AcceptedRows(msgspec.Struct, frozen=True):
     """The rows that one batch adds, with their datapoints."""
 
@@ -161,6 +176,7 @@ class Outcomes(msgspec.Struct):
     staged: list[StagedMessage] = []
     accepted: list[AcceptedRows] = []
     samples: list[AcceptedSamples] = []
+    schemas: list[ObservedSchema] = []
     rows: int = 0
 
     @property
@@ -180,6 +196,6 @@ class Outcomes(msgspec.Struct):
 
     def extend(self, others: Outcomes) -> None:
         """Take in what was decided of other messages."""
-        for name in ("arrivals", "ledger", "rejected", "staged", "accepted", "samples"):
+        for name in ("arrivals", "ledger", "rejected", "staged", "accepted", "samples", "schemas"):
             getattr(self, name).extend(getattr(others, name))
         self.rows += others.rows

@@ -114,7 +114,7 @@ class RowIntake:
         """Make the decision part of the state; from here on nothing can fail."""
         arrival, batch, state = accepted.arrival, accepted.batch, self._decisions.state
         lineage = state.lineage(batch.source_table)
-        self._decisions.bind(batch, schema)
+        self._decisions.bind(arrival, batch, schema)
         if decision.new:
             rank = state.epochs.setdefault(batch.journal_epoch, len(state.epochs))
             watermark = lineage.watermarks.get(batch.journal_epoch, -1)

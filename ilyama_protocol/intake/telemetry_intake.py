@@ -137,7 +137,7 @@ class TelemetryIntake:
     ) -> None:
         """Make the decision part of the state; from here on nothing can fail."""
         arrival, batch, decisions = accepted.arrival, accepted.batch, self._decisions
-        decisions.bind(batch, schema)
+        decisions.bind(arrival, batch, schema)
         state = decisions.state
         lineage = state.lineage(batch.source_table).telemetry
         lineage.batch_seq = max(lineage.batch_seq, batch.batch_seq)
@@ -165,7 +165,7 @@ class TelemetryIntake:
     def _take_again(self, arrival: Arrival, batch: TelemetryBatch, first: KnownBatch) -> None:
         """A batch under a known id adds nothing; other content under it is listed."""
         decisions = self._decisions
-        decisions.bind(batch, decisions.schema_in_force(arrival, batch))
+        decisions.bind(arrival, batch, decisions.schema_in_force(arrival, batch))
         known = _known(arrival, batch)
         conflict = _conflict(first, known)
         if conflict is None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from tests.oracle.canonical import content, pk_hash
+from tests.oracle.canonical import columns_text, content, pk_hash
 from tests.oracle.datapoints import Datapoints
 from tests.oracle.instants import microseconds, utc_day
 from tests.oracle.predicates import legal_table
@@ -15,13 +15,14 @@ from tests.oracle.records import (
     RawBatch,
     RejectedBatch,
     RowChange,
+    SchemaObservation,
     TelemetrySample,
 )
 from tests.oracle.rows import RowKey, RowMemory
 from tests.oracle.scanner import SourceObject
 from tests.oracle.telemetry import TelemetryMemory
 from tests.oracle.topics import Address, parse_topic
-from tests.oracle.validation import Verdict, judge
+from tests.oracle.validation import Verdict, has_own_columns, judge
 
 _BATCHES = ("rows", "telemetry")
 
@@ -55,6 +56,7 @@ class Oracle:
         self._rejected: list[RejectedBatch] = []
         self._changes: list[RowChange] = []
         self._samples: list[TelemetrySample] = []
+        self._observations: list[SchemaObservation] = []
         self._ledger: list[LedgerLine] = []
 
     def feed(self, event: Event) -> None:
@@ -82,6 +84,7 @@ class Oracle:
             "raw_batches": [row._asdict() for row in self._raw],
             "rejected_batches": [row._asdict() for row in self._rejected],
             "row_changes": [row._asdict() for row in self._changes],
+            "schema_observations": [row._asdict() for row in self._observations],
             "telemetry_samples": [row._asdict() for row in self._samples],
             "key_conflicts": [
                 row._asdict()
@@ -129,7 +132,29 @@ class Oracle:
             return self._telemetry_line(line, verdict, payload)
         if verdict.code is not None:
             return self._rejected_line(line, verdict, payload)
-        return self._taken_line(line, verdict.document) if line.kind == "rows" else line
+        if line.kind == "rows":
+            return self._taken_line(line, verdict.document)
+        if line.kind == "observe":
+            self._observe(line, verdict.document, observed_at=verdict.document["observed_at"])
+        return line._replace(outcome="handled")
+
+    def _observe(
+        self, line: LedgerLine, document: SourceObject, *, observed_at: str | None = None
+    ) -> None:
+        """List a schema that a device spoke of; only batches make its columns known."""
+        place = (str(line.device_id), document["source_table"], document["schema_hash"])
+        columns = document["schema_columns"]["columns"] if has_own_columns(document) else None
+        self._observations.append(
+            SchemaObservation(
+                *place,
+                source=str(line.kind),
+                columns=None if columns is None else columns_text(columns),
+                is_new=place not in self._affinities,
+                observed_at=None if observed_at is None else microseconds(observed_at),
+                received_at=line.received_at,
+                day=utc_day(line.received_at),
+            )
+        )
 
     def _telemetry_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
         """Checks 19 to 21, which need to know what came before."""
@@ -199,6 +224,7 @@ class Oracle:
         place = (str(line.device_id), batch["source_table"], batch["schema_hash"])
         schema = batch.get("schema_columns")
         if schema is not None and place not in self._affinities:
+            self._observe(line, batch)
             self._affinities[place] = {
                 column["name"]: column["decl_type_affinity"] for column in schema["columns"]
             }

@@ -211,6 +211,12 @@ def _no_rows(message: Message) -> str | None:
     return None if message.document["rows"] else "$.rows"
 
 
+def has_own_columns(document: SourceObject) -> bool:
+    """Whether a message names columns that are well formed and hash to its `schema_hash`."""
+    message = Message("observe", b"", True, document)
+    return document.get("schema_columns") is not None and _schema_mismatch(message) is None
+
+
 def _schema_mismatch(message: Message) -> str | None:
     schema = message.document.get("schema_columns")
     if schema is None:
