@@ -54,6 +54,9 @@ _RECORDS = {
     "lineage": "Lineages that are not served from Postgres.",
     "past_drains": "What drains took that are forgotten, by day and origin.",
     "segment": "Landed files, and the drain that took each.",
+    "sequence_gap": "Numbers of journals and telemetry that never came, as ranges.",
+    "sequence_overflow": "How many missing numbers of a journal are in gaps too many to list.",
+    "sequence_rejection": "Rejected batches by their numbers, to explain gaps; for 90 days.",
     "table_schema": "The columns behind each schema hash that a device has sent.",
     "warehouse": "The UUID that ties these records to their tables.",
 }

@@ -297,6 +297,25 @@ CURRENT_VALUE = TableContract(
     ),
 )
 
+SEQUENCE_GAPS = TableContract(
+    "sequence_gaps",
+    "Numbers that never came: exact for telemetry, a hint for the commits of a journal.",
+    (
+        _DEVICE,
+        TableColumn("kind", TEXT, "telemetry: numbers of batches; rows: numbers of commits"),
+        TableColumn("source_table", TEXT, "table whose batches are numbered; null for commits"),
+        TableColumn("journal_epoch", TEXT, "journal whose commits are numbered; null for batches"),
+        TableColumn("era", LONG, "how often an operator let the numbers begin anew"),
+        TableColumn("first_missing", LONG, "first number of the gap"),
+        TableColumn("last_missing", LONG, "last number of the gap"),
+        TableColumn("missing", LONG, "how many numbers are missing"),
+        TableColumn("opened_at", MOMENT, "received_at of the message that showed the gap"),
+        TableColumn("opened_in", LONG, "drain that showed it"),
+        TableColumn("rejections", LONG, "rejected batches that had numbers of it"),
+        TableColumn("rejection_ids", TEXT, "some of them, as JSON", skipping=False),
+    ),
+)
+
 INTAKE_TABLES = (
     RAW_BATCHES,
     REJECTED_BATCHES,
@@ -310,4 +329,4 @@ INTAKE_TABLES = (
     STATE_DATAPOINT,
     QUARANTINED_DATAPOINTS,
 )
-TABLES = {contract.name: contract for contract in (*INTAKE_TABLES, CURRENT_VALUE)}
+TABLES = {contract.name: contract for contract in (*INTAKE_TABLES, SEQUENCE_GAPS, CURRENT_VALUE)}

@@ -33,7 +33,7 @@ def expected_tables(events: Iterable[Event], **policies: Any) -> dict[str, list[
     oracle = Oracle(**policies)
     for event in events:
         oracle.feed(event)
-    return oracle.tables()
+    return oracle.tables() | {"gaps": oracle.gaps()}
 
 
 def stored_rows(warehouse: Path, table: str) -> list[Row]:

@@ -18,7 +18,8 @@ from ilyama_protocol.intake.history import (
     StoredPoint,
     StoredRow,
 )
-from ilyama_protocol.intake.outcomes import Origin
+from ilyama_protocol.intake.outcomes import Origin, RejectedMessage
+from ilyama_protocol.intake.sequences import SequenceChange, SequenceKind
 from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
 
@@ -97,6 +98,20 @@ class TaskFailed(msgspec.Struct):
     sentence: str
 
 
+class RejectedNumbers(msgspec.Struct, frozen=True):
+    """A rejected batch that may explain a gap, with the sequence and the numbers it was of."""
+
+    rejection_id: str
+    device_id: str
+    kind: SequenceKind
+    name: str
+    first: int
+    last: int
+    code: str
+    source_table: str
+    received_at: int
+
+
 class Products(msgspec.Struct):
     """Everything that one task hands back."""
 
@@ -109,8 +124,29 @@ class Products(msgspec.Struct):
     """Lineages with more instances than are served from Postgres."""
     ledger: bytes = b""
     keys: dict[str, str] = {}
+    sequences: list[tuple[str, SequenceChange]] = []
+    """What devices changed about the gaps of their sequences."""
+    rejected: list[RejectedNumbers] = []
     findings: Findings = msgspec.field(default_factory=Findings)
     failure: TaskFailed | None = None
+
+
+def rejected_numbers(rejected: RejectedMessage) -> RejectedNumbers:
+    """The numbers that a rejected batch was of."""
+    rejection, arrival = rejected.rejection, rejected.arrival
+    epoch, table = rejection.journal_epoch, rejection.source_table or ""
+    first, last = rejection.numbers or (0, 0)
+    return RejectedNumbers(
+        rejected.rejection_id,
+        arrival.device_id or "",
+        SequenceKind.TELEMETRY if epoch is None else SequenceKind.ROWS,
+        epoch or table,
+        first,
+        last,
+        rejection.code.value,
+        table,
+        arrival.received_at,
+    )
 
 
 _order_decoder = msgspec.msgpack.Decoder(WorkOrder)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import zstandard
 
-from ilyama_assets.drains.orders import DeviceDone, Findings, Products
+from ilyama_assets.drains.orders import DeviceDone, Findings, Products, RejectedNumbers
 from ilyama_assets.drains.planning import Plan
+from ilyama_protocol.intake.sequences import SequenceChange
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.devices import RegisteredDevice
 
@@ -24,6 +25,8 @@ class Seal(msgspec.Struct):
     keys: dict[str, str]
     newcomers: list[RegisteredDevice]
     findings: Findings
+    sequences: list[tuple[str, SequenceChange]] = []
+    rejected: list[RejectedNumbers] = []
 
 
 class IntegrityReport(msgspec.Struct):
@@ -68,6 +71,8 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         keys={key: kind for p in products for key, kind in p.keys.items()},
         newcomers=plan.newcomers,
         findings=_joined(p.findings for p in products),
+        sequences=[change for p in products for change in p.sequences],
+        rejected=[numbers for p in products for numbers in p.rejected],
     )
 
 

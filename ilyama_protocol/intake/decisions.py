@@ -20,6 +20,7 @@ from ilyama_protocol.intake.outcomes import (
     Outcomes,
     RejectedMessage,
 )
+from ilyama_protocol.intake.sequences import Island, Numbering, SequenceChange, changed
 from ilyama_protocol.intake.state import BoundSchema, DeviceState
 from ilyama_protocol.messages import Observation, RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
@@ -43,6 +44,10 @@ class Decisions:
         self.conflicts_since: dict[Conflict, int] = {}
         self.keys: dict[str, DatapointKind] = {}
         self.needs: list[Need] = []
+        self._numbers: dict[Numbering, list[Island]] = {}
+        self._numbered_at = 0
+        self.refused: list[RejectedMessage] = []
+        """Rejected batches whose numbers are known: they may explain a gap."""
         self.out_of_window = 0
         """Values of telemetry that are too old, or too far ahead, to give datapoints."""
 
@@ -89,6 +94,22 @@ class Decisions:
         )
         self.account(arrival, Outcome.HANDLED, source_table=seen.source_table)
 
+    def number(self, arrival: Arrival, numbering: Numbering, islands: list[Island]) -> None:
+        """Note numbers of a sequence that were accepted."""
+        self._numbers.setdefault(numbering, []).extend(islands)
+        self._numbered_at = arrival.received_at
+
+    def close_sequences(self) -> list[SequenceChange]:
+        """Make the accepted numbers part of the state, and say what they change about gaps."""
+        changes = []
+        for numbering, islands in self._numbers.items():
+            span = self.state.span(numbering)
+            grown, change = changed(numbering, islands, span, at=self._numbered_at)
+            self.state.widen(numbering, grown)
+            changes += [] if change is None else [change]
+        self._numbers.clear()
+        return changes
+
     def name_keys(self, points: Iterable[Points]) -> None:
         """Note the datapoint keys that came up, each with the kind it came up with first."""
         self.keys.update((p.key, p.kind) for p in points if p.key not in self.keys)
@@ -101,7 +122,10 @@ class Decisions:
 
     def reject(self, arrival: Arrival, rejection: Rejection) -> None:
         """Refuse a message, with the rule that it breaks."""
-        self.outcomes.rejected.append(RejectedMessage(arrival, rejection))
+        rejected = RejectedMessage(arrival, rejection)
+        self.outcomes.rejected.append(rejected)
+        if rejection.numbers is not None and arrival.device_id is not None:
+            self.refused.append(rejected)
         self.account(
             arrival,
             Outcome.REJECTED,

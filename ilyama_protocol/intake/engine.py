@@ -23,6 +23,7 @@ from ilyama_protocol.intake.outcomes import (
     StagedMessage,
 )
 from ilyama_protocol.intake.row_intake import RowIntake
+from ilyama_protocol.intake.sequences import SequenceChange
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.intake.telemetry_intake import TelemetryIntake
 from ilyama_protocol.limits import DEFAULT_LIMITS, Limits
@@ -71,6 +72,7 @@ class IntakeEngine:
         self._rows = RowIntake(self.decisions, device.device_id)
         self._telemetry = TelemetryIntake(self.decisions, device.device_id, limits)
         self._digests = Digests()
+        self.sequences: list[SequenceChange] = []
 
     def decide(self, message: Message) -> None:
         """Decide the next message of the device.
@@ -88,7 +90,8 @@ class IntakeEngine:
         self._stage(self._arrive(message), error)
 
     def state_after(self, drain_id: int) -> DeviceState:
-        """The state to begin the next drain with."""
+        """The state to begin the next drain with; with that, gaps are told too."""
+        self.sequences = self.decisions.close_sequences()
         self.decisions.state.mark(drain_id, self.decisions.before)
         return self.decisions.state
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ilyama_protocol.intake.datapoints import affinities_of, datapoints_of
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.dedup import LineageMemory, RowsDecision, decide_rows
@@ -16,6 +18,7 @@ from ilyama_protocol.intake.history import (
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys, RowHashes
 from ilyama_protocol.intake.newest_points import NewestPoints
 from ilyama_protocol.intake.outcomes import AcceptedRows, Arrival, CurrentValues, Outcome
+from ilyama_protocol.intake.sequences import Island, Numbering, SequenceKind, islands_of
 from ilyama_protocol.intake.state import BoundSchema
 from ilyama_protocol.messages import RowBatch
 from ilyama_protocol.rejections import Rejection, RejectionCode
@@ -121,6 +124,8 @@ class RowIntake:
             highest = _highest_commit_seq(batch, decision.new)
             lineage.watermarks[batch.journal_epoch] = max(watermark, highest)
             self._memory(batch.source_table).note(batch, hashes, decision.new, rank)
+            numbering = Numbering(SequenceKind.ROWS, batch.journal_epoch)
+            self._decisions.number(arrival, numbering, _islands(batch, decision.new))
             self._decisions.outcomes.accept(accepted)
             self._decisions.name_keys(accepted.points)
             self._newest.advance(accepted)
@@ -157,6 +162,11 @@ def _highest_commit_seq(batch: RowBatch, rows: Sequence[int]) -> int:
     if len(rows) == len(batch.op):
         return batch.last_commit_seq
     return max(map(batch.commit_seq.__getitem__, rows))
+
+
+def _islands(batch: RowBatch, rows: Sequence[int]) -> list[Island]:
+    numbers = np.frombuffer(batch.commit_seq, np.int64)
+    return islands_of(numbers if len(rows) == len(numbers) else numbers[np.array(rows)])
 
 
 def _below_floor(batch: RowBatch) -> Rejection:

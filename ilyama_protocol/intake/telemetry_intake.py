@@ -18,6 +18,7 @@ from ilyama_protocol.intake.outcomes import (
     Outcome,
 )
 from ilyama_protocol.intake.sampled_points import NewPoints, SampledPoints
+from ilyama_protocol.intake.sequences import Numbering, SequenceKind
 from ilyama_protocol.intake.state import BoundSchema
 from ilyama_protocol.limits import Limits
 from ilyama_protocol.messages import TelemetryBatch, telemetry_content
@@ -143,6 +144,8 @@ class TelemetryIntake:
         lineage.batch_seq = max(lineage.batch_seq, batch.batch_seq)
         latest = self._points.latest(batch, arrival.received_at)
         lineage.max_ts = max(lineage.max_ts, latest)
+        numbering = Numbering(SequenceKind.TELEMETRY, batch.source_table, lineage.era)
+        decisions.number(arrival, numbering, [(batch.batch_seq, batch.batch_seq)])
         state.batch_id = max(state.batch_id, batch.batch_id)
         self._know(_known(arrival, batch))
         self._points.note(batch, new.points)
@@ -249,4 +252,5 @@ def _refused(
         row_count=len(batch.ts_us),
         batch_id=batch.batch_id,
         batch_seq=batch.batch_seq,
+        numbers=(batch.batch_seq, batch.batch_seq),
     )

@@ -33,6 +33,7 @@ from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.registries import Registries
 from ilyama_resources.postgres.schema_versions import is_newest, upgrade
 from ilyama_resources.postgres.segments import Segments
+from ilyama_resources.postgres.sequences import Sequences
 from ilyama_resources.postgres.warehouses import Warehouses
 
 _PATIENCE = {
@@ -69,6 +70,7 @@ class Transaction:
         self.events = Events(connection)
         self.registries = Registries(connection)
         self.derived_runs = DerivedRuns(connection)
+        self.sequences = Sequences(connection)
         self.warehouses = Warehouses(connection)
         self.api_tokens = ApiTokens(connection)
         self.idempotent_answers = IdempotentAnswers(connection)

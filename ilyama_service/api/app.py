@@ -11,7 +11,7 @@ from fastapi_offline import FastAPIOffline
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings
-from ilyama_service.api import current_values, devices, drains, health, ingest, ledger
+from ilyama_service.api import current_values, devices, drains, gaps, health, ingest, ledger
 from ilyama_service.api.errors import answer_errors
 from ilyama_service.api.observing import Observer
 from ilyama_service.api.parts import Parts, make_parts
@@ -38,7 +38,7 @@ def create_app(settings: Settings, gateway: Gateway, landing: Landing) -> FastAP
     )
     app.state.parts = parts
     answer_errors(app)
-    for group in (health, ingest, current_values, ledger, drains, devices):
+    for group in (health, ingest, current_values, ledger, drains, gaps, devices):
         app.include_router(group.router)
     app.add_middleware(Observer, metrics=parts.metrics)
     return app

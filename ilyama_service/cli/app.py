@@ -9,6 +9,7 @@ from ilyama_service.cli.commands import (
     down,
     drain,
     drains,
+    gaps,
     import_file,
     ingest,
     logs,
@@ -39,6 +40,7 @@ app.command("import")(import_file)
 app.command("ingest")(ingest)
 app.command("drain")(drain)
 app.command("drains")(drains)
+app.command("gaps")(gaps)
 app.command("ui")(ui)
 app.command("simulate")(simulate)
 

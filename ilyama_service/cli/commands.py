@@ -45,6 +45,22 @@ def drains(
     list_drains(limit=limit, as_json=as_json, release=release)
 
 
+def gaps(
+    device: Annotated[str | None, typer.Option(help="Of one device only.")] = None,
+    telemetry: Annotated[
+        bool, typer.Option("--telemetry", help="Only those of telemetry, which are exact.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """List numbers of telemetry and of journals that never came."""
+    from ilyama_protocol.intake.sequences import SequenceKind
+    from ilyama_service.cli.gaps import list_gaps
+
+    kind = SequenceKind.TELEMETRY if telemetry else None
+    list_gaps(device=device, kind=kind, limit=limit, as_json=as_json)
+
+
 def ui(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")] = 3000,
 ) -> None:

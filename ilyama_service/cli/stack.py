@@ -358,6 +358,9 @@ def show(status: Status) -> None:
         told = f"unfinished drain {status.unfinished_drain}"
         console.print(told, markup=False, highlight=False)
     console.print(f"rows today {status.rows_today:,}", highlight=False)
+    if status.telemetry_missing:
+        told = f"missing    {status.telemetry_missing:,} telemetry batches: see `ilyama gaps`"
+        console.print(told, style="yellow", highlight=False)
     if status.busiest_device is not None:
         busiest = status.busiest_device
         console.print(

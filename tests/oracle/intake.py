@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.oracle.canonical import columns_text, content, pk_hash
 from tests.oracle.datapoints import Datapoints
+from tests.oracle.gaps import Numbers
 from tests.oracle.instants import microseconds, utc_day
 from tests.oracle.predicates import legal_table
 from tests.oracle.records import (
@@ -51,6 +52,7 @@ class Oracle:
         self._affinities: dict[tuple[str, str, str], dict[str, str]] = {}
         self._memory = RowMemory()
         self._telemetry = TelemetryMemory()
+        self._numbers = Numbers()
         self._datapoints = Datapoints()
         self._raw: list[RawBatch] = []
         self._rejected: list[RejectedBatch] = []
@@ -97,6 +99,10 @@ class Oracle:
             "quarantined_datapoints": [row._asdict() for row in self._datapoints.quarantined],
             "current_value": [row._asdict() for row in self._datapoints.current()],
         }
+
+    def gaps(self) -> list[dict[str, Any]]:
+        """The numbers of journals and telemetry that never came."""
+        return [gap._asdict() for gap in self._numbers.gaps()]
 
     @property
     def out_of_window(self) -> int:
@@ -165,6 +171,9 @@ class Oracle:
             return self._rejected_line(line, refused, payload)
         line = line._replace(batch_id=batch["batch_id"].lower(), batch_seq=batch["batch_seq"])
         affinities, rows = self._affinities_of(line, batch), len(batch["rows"])
+        if outcome == "new":
+            sequence = (device_id, "telemetry", batch["source_table"])
+            self._numbers.accept(sequence, batch["batch_seq"])
         for index in range(rows if outcome == "new" else 0):
             sample = _sample(line, batch, index)
             self._samples.append(sample)
@@ -193,8 +202,9 @@ class Oracle:
                 received_at=line.received_at,
             )
         )
+        self._number_rejected(line, verdict)
         is_named = line.kind in _BATCHES and verdict.has_batch_id
-        is_numbered = line.kind == "telemetry" and verdict.has_batch_seq
+        is_numbered = line.kind == "telemetry" and verdict.has_numbers
         return line._replace(
             batch_id=verdict.document["batch_id"].lower() if is_named else None,
             batch_seq=verdict.document["batch_seq"] if is_numbered else None,
@@ -203,6 +213,19 @@ class Oracle:
             rows_received=count,
             rows_rejected=count,
         )
+
+    def _number_rejected(self, line: LedgerLine, verdict: Verdict) -> None:
+        """The numbers of a rejected batch are known when its envelope was found valid."""
+        batch = verdict.document
+        if line.device_id is None or not verdict.has_numbers:
+            return
+        if line.kind == "telemetry":
+            number, sequence = batch["batch_seq"], batch["source_table"]
+            self._numbers.reject((line.device_id, "telemetry", sequence), number, number)
+        elif line.kind == "rows":
+            sequence = (line.device_id, "rows", batch["journal_epoch"].lower())
+            first, last = batch["first_commit_seq"], batch["last_commit_seq"]
+            self._numbers.reject(sequence, first, last)
 
     def _taken_line(self, line: LedgerLine, batch: SourceObject) -> LedgerLine:
         line = line._replace(batch_id=batch["batch_id"].lower())
@@ -249,6 +272,8 @@ class Oracle:
         )
         outcome = self._memory.outcome(key, content(sent["op"], row))
         if outcome == "new":
+            sequence = (key.device_id, "rows", key.journal_epoch)
+            self._numbers.accept(sequence, key.commit_seq)
             late = self._memory.is_late(key)
             change = _row_change(key, line, batch=batch, index=index, late=late)
             self._changes.append(change)

@@ -72,8 +72,8 @@ class Verdict(NamedTuple):
         return self.failed is None or self.failed > 8
 
     @property
-    def has_batch_seq(self) -> bool:
-        """Whether the number of a telemetry batch can be told: the checks 0 to 10 passed."""
+    def has_numbers(self) -> bool:
+        """Whether the numbers of a batch can be told: the checks 0 to 10 passed."""
         return self.failed is None or self.failed > 10
 
 
