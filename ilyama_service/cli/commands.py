@@ -151,6 +151,9 @@ def simulate(
     misbehave: Annotated[
         float, typer.Option(min=0, max=1, help="Share of what is not a usual batch.")
     ] = 0.05,
+    telemetry: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the messages that are telemetry.")
+    ] = 0.2,
     connections: Annotated[
         int, typer.Option(min=1, help="MQTT connections that the devices share.")
     ] = 1,
@@ -189,6 +192,7 @@ def simulate(
             payload_bytes=payload_bytes,
             slug=slug,
             misbehave=misbehave,
+            telemetry=telemetry,
         ),
         register=register,
         as_json=as_json,
