@@ -49,8 +49,8 @@ def test_a_run_by_hand_drains_what_waits_and_then_replays(
     _run_by_hand(instance)
     origins = {line["origin"] for line in platform.rows("batch_ledger")}
     assert origins == {"live", "day"}
-    platform_rows = platform.rows("row_changes")
-    assert len(platform_rows) == sum(
+    stored = platform.rows("row_changes") + platform.rows("telemetry_samples")
+    assert len(stored) == sum(
         line["rows_new"] for line in platform.rows("batch_ledger") if line["origin"] == "live"
     )
 
