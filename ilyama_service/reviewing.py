@@ -117,7 +117,7 @@ class Reviewing:
             review = _acted_on(tx, act, ReviewVerb.REOPEN)
             if not _may_be_asked_again(review):
                 raise ReviewConflict(f"review {review.review_id} is {review.state} and binds")
-            if any(other.state in OPEN for other in tx.reviews.alike(review)):
+            if _is_asked_already(review, tx.reviews.alike(review)):
                 raise ReviewConflict(f"a review of {review.schema_hash} is open already")
             review_id = tx.reviews.reopen(review, actor=act.actor)
             again = act._replace(review_id=review_id)
@@ -144,7 +144,8 @@ class Reviewing:
             review = _acted_on(tx, act, verb)
             decision = Decision(STEPS[verb].after, act.actor, act.note)
             tx.reviews.decide([review.review_id], decision, by=review.review_id)
-            return _finished(tx, act, verb, review, {"note": act.note})
+            resumed = [device_id for device_id, _ in tx.reviews.resume(review)]
+            return _finished(tx, act, verb, review, {"note": act.note, "resumed": resumed})
 
     def _policy(self, tx: Transaction, review: Review) -> Policy:
         scope = PolicyScope(review.project_id or NO_PROJECT, review.source_table)
@@ -170,6 +171,10 @@ def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
 def _may_be_asked_again(review: Review) -> bool:
     undecided = (ReviewState.REJECTED, ReviewState.ABANDONED)
     return review.state in undecided or _holds(review, review.actions or {})
+
+
+def _is_asked_already(review: Review, alike: Sequence[Review]) -> bool:
+    return any(o.state in OPEN and o.device_id == review.device_id for o in alike)
 
 
 def _holds(review: Review, actions: Actions) -> bool:

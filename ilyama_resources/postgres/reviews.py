@@ -41,8 +41,7 @@ PAUSED_FOR_REVIEW = PauseReason.SCHEMA_REVIEW.value
 FIRST_VERSION = 1
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext('ilyama schema governance'))"
 _R = SCHEMA_REVIEW.c
-_HOLDING = (*OPEN, ReviewState.REJECTED)
-"""The states in which a review keeps its lineage paused."""
+_NOT_ASKED_AGAIN = (*OPEN, ReviewState.REJECTED)
 
 
 class Review(NamedTuple):
@@ -208,29 +207,34 @@ class Reviews:
         return [_review(row) for row in self._connection.execute(query)]
 
     def resume(self, review: Review) -> list[tuple[str, str]]:
-        """Lift the pause of lineages that share an approval and have no other open review."""
+        """Lift the pause of the lineages that share a review, where everything is decided.
+
+        The newest review of a lineage speaks for it: in which order others are decided makes no
+        difference.
+        """
         sharing = select(_R.device_id, _R.source_table).where(_shares_with(review))
-        return self._lift(sharing, still=OPEN)
+        return self._lift(sharing, unless=(ReviewState.REJECTED, ReviewState.ABANDONED))
 
     def resume_lapsed(self, lineages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Lift the pause of lineages whose devices went back to a schema that was accepted.
 
-        Only where nobody looks any more: no review is open, and none was rejected.
+        Only where nobody looks any more: no review is open, and the newest was not rejected.
         """
         rows = [(device_id, table, PAUSED_FOR_REVIEW, None, None) for device_id, table in lineages]
         if not rows:
             return []
         self.alone()
         incoming = copied(self._connection, LINEAGE_PAUSE, rows)
-        return self._lift(select(incoming.c.device_id, incoming.c.source_table), still=_HOLDING)
+        returned = select(incoming.c.device_id, incoming.c.source_table)
+        return self._lift(returned, unless=(ReviewState.REJECTED,))
 
     def lapsed(self, device_ids: Iterable[str]) -> list[tuple[str, str]]:
-        """The lineages of devices that are paused for reviews which all were abandoned."""
+        """The lineages of devices that are paused for a review which nobody looks at any more."""
         pause = LINEAGE_PAUSE.c
         query = select(pause.device_id, pause.source_table).where(
             pause.device_id.in_(list(device_ids)),
             pause.reason == PAUSED_FOR_REVIEW,
-            ~_is_held(_HOLDING),
+            ~_is_held(ReviewState.REJECTED),
         )
         return [(device_id, table) for device_id, table in self._connection.execute(query)]
 
@@ -250,7 +254,7 @@ class Reviews:
         statement = postgresql.insert(LINEAGE_PAUSE).from_select(names, lineages)
         self._connection.execute(statement.on_conflict_do_nothing())
 
-    def _lift(self, lineages: Select[Any], *, still: Iterable[str]) -> list[tuple[str, str]]:
+    def _lift(self, lineages: Select[Any], *, unless: Iterable[str]) -> list[tuple[str, str]]:
         pause, some = LINEAGE_PAUSE.c, lineages.subquery()
         statement = (
             LINEAGE_PAUSE.delete()
@@ -259,16 +263,22 @@ class Reviews:
                 exists().where(
                     some.c.device_id == pause.device_id, some.c.source_table == pause.source_table
                 ),
-                ~_is_held(still),
+                ~_is_held(*unless),
             )
             .returning(pause.device_id, pause.source_table)
         )
         return [(device_id, table) for device_id, table in self._connection.execute(statement)]
 
 
-def _is_held(states: Iterable[str]) -> ColumnElement[bool]:
-    """Whether a paused lineage has a review in one of these states, or a held approval."""
+def _is_held(*states: str) -> ColumnElement[bool]:
+    """Whether a paused lineage has an open review, or its newest is so, or a held approval."""
     pause, other = LINEAGE_PAUSE.c, SCHEMA_REVIEW.alias("other")
+    newer = SCHEMA_REVIEW.alias("newer")
+    is_newest = ~exists().where(
+        newer.c.device_id == other.c.device_id,
+        newer.c.source_table == other.c.source_table,
+        newer.c.review_id > other.c.review_id,
+    )
     held = exists().where(
         SCHEMA_BINDING.c.review_id == func.coalesce(other.c.shared_from, other.c.review_id),
         SCHEMA_BINDING.c.holding,
@@ -276,7 +286,7 @@ def _is_held(states: Iterable[str]) -> ColumnElement[bool]:
     return exists().where(
         other.c.device_id == pause.device_id,
         other.c.source_table == pause.source_table,
-        or_(other.c.state.in_([*states]), held),
+        or_(other.c.state.in_(OPEN), and_(is_newest, or_(other.c.state.in_(states), held))),
     )
 
 
@@ -327,7 +337,7 @@ def _is_asked(incoming: Any) -> ColumnElement[bool]:
         _R.device_id == incoming.c.device_id,
         _R.source_table == incoming.c.source_table,
         _R.schema_hash == incoming.c.schema_hash,
-        _R.state.in_(_HOLDING),
+        _R.state.in_(_NOT_ASKED_AGAIN),
     )
 
 

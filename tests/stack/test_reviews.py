@@ -145,6 +145,39 @@ def test_another_approval_lets_a_lineage_go_on_after_a_rejection(gateway: Gatewa
     assert paused(gateway) == []
 
 
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(
+    ("verbs", "expected"), [(("reject", "approve"), []), (("approve", "reject"), ["dev-1"])]
+)
+def test_the_newest_review_speaks_for_its_lineage_whatever_was_decided_first(
+    gateway: Gateway, verbs: tuple[str, str], expected: list[str], first: int
+) -> None:
+    register(gateway, "dev-1")
+    queue(gateway, asked("dev-1"))
+    queue(gateway, asked("dev-1", OTHER))
+    desk, found = reviewing(gateway), reviews(gateway)
+    for place in (first, 1 - first):
+        getattr(desk, verbs[place])(act_on(found[place]))
+
+    assert paused(gateway) == expected
+
+
+def test_a_refused_schema_that_comes_again_pauses_until_an_accepted_one_comes(
+    gateway: Gateway,
+) -> None:
+    register(gateway, "dev-1")
+    queue(gateway, asked("dev-1"))
+    desk = reviewing(gateway)
+    desk.reject(act_on(reviews(gateway)[0]))
+    queue(gateway, asked("dev-1", OTHER))
+    desk.approve(act_on(reviews(gateway)[1]))
+
+    assert queue(gateway, asked("dev-1")) == 0
+    assert paused(gateway) == ["dev-1"]
+    with gateway.transaction() as tx:
+        assert tx.reviews.resume_lapsed([("dev-1", TABLE)]) == [("dev-1", TABLE)]
+
+
 def test_an_abandoned_review_pauses_only_while_the_device_sends_the_schema(
     gateway: Gateway,
 ) -> None:

@@ -1,0 +1,133 @@
+"""Reviews and policies over HTTP."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.api_server import ApiServer
+from tests.governed import HASH, OTHER, asked, queue, register
+from tests.platform import Platform
+
+
+@pytest.fixture
+def client(shared_api: ApiServer) -> Iterator[httpx.Client]:
+    with shared_api.client() as client:
+        yield client
+
+
+@pytest.fixture
+def project(shared_platform: Platform) -> str:
+    """A project of the test's own, with two devices that wait for the same schema."""
+    name = str(uuid4())
+    devices = [f"{name}-{number}" for number in range(2)]
+    register(shared_platform.gateway, *devices, project=name)
+    queue(shared_platform.gateway, *map(asked, devices), asked(devices[0], OTHER))
+    return name
+
+
+def listed(client: httpx.Client, project: str, **query: str) -> list[dict[str, Any]]:
+    found = client.get("/v1/reviews", params={"project": project} | query)
+    assert found.status_code == 200, found.text
+    return list(found.json()["items"])
+
+
+def post(client: httpx.Client, review: dict[str, Any], verb: str, **body: Any) -> httpx.Response:
+    told = {"action_version": review["action_version"]} | body
+    return client.post(f"/v1/reviews/{review['review_id']}/{verb}", json=told)
+
+
+def test_reviews_are_listed_by_state_table_and_project(client: httpx.Client, project: str) -> None:
+    found = listed(client, project)
+    assert [review["schema_hash"] for review in found].count(HASH) == 2
+    assert [review["review_id"] for review in found] == sorted(
+        (review["review_id"] for review in found), reverse=True
+    )
+    assert len(listed(client, project, state="queued")) == 3
+    assert listed(client, project, state="approved") == []
+    assert listed(client, project, source_table="elsewhere") == []
+    assert client.get("/v1/reviews", params={"stat": "queued"}).status_code == 422
+
+
+def test_reviews_are_read_page_by_page(shared_api: ApiServer, project: str) -> None:
+    assert len(shared_api.pages("/v1/reviews", limit=1, project=project)) == 3
+
+
+def test_a_review_shows_its_evidence(client: httpx.Client, project: str) -> None:
+    review = listed(client, project)[-1]
+    evidence = client.get(f"/v1/reviews/{review['review_id']}").json()["evidence"]
+    assert evidence["diff"] == {"dropped": ["old"]}
+    assert evidence["senders"]["firmware_versions"] == {"1.4": 2}
+    assert evidence["staged"] == {"rows": 0, "bytes": 0}
+    assert evidence["downstream"]["keys"] == ["pumps.flow", "pumps.id", "pumps.mode"]
+    assert evidence["dry_run"]["complete"]
+    tried = post(client, review, "dry-run", actions={"flow": {"action": "ignore"}}).json()
+    assert tried["evidence"]["downstream"]["keys"] == ["pumps.id", "pumps.mode"]
+    assert client.get("/v1/reviews/4711000").status_code == 404
+
+
+def test_a_review_is_started_and_approved_for_the_project(
+    client: httpx.Client, project: str
+) -> None:
+    review = listed(client, project)[-1]
+    started = post(client, review, "start").json()
+    assert (started["state"], started["action_version"]) == ("in_review", 2)
+    stale = post(client, review, "approve")
+    assert (stale.status_code, stale.json()["error_code"]) == (409, "conflict")
+    done = post(client, started, "approve", note="seen").json()
+    assert (done["state"], done["note"]) == ("approved", "seen")
+    assert {action["action"] for action in done["actions"].values()} == {"mirror"}
+    assert len(listed(client, project, state="approved")) == 2
+    assert post(client, done, "approve").status_code == 409
+
+
+def test_unfit_actions_say_why_by_column(client: httpx.Client, project: str) -> None:
+    review = listed(client, project)[-1]
+    refused = post(client, review, "approve", actions={"flow": {"action": "map", "key": "no"}})
+    assert (refused.status_code, refused.json()["error_code"]) == (422, "unfit_actions")
+    faults = {fault["column"] for fault in refused.json()["details"]["faults"]}
+    assert faults == {"flow", "id", "mode"}
+    assert post(client, review, "approve", actions={"id": {"action": "x"}}).status_code == 422
+    assert post(client, review, "reject", actions={}).status_code == 422
+    assert listed(client, project, state="queued")[-1] == review
+
+
+def test_the_same_key_acts_once(client: httpx.Client, project: str) -> None:
+    review = listed(client, project)[-1]
+    place = f"/v1/reviews/{review['review_id']}/reject"
+    headers = {"Idempotency-Key": str(uuid4())}
+    answers = [client.post(place, json={"action_version": 1}, headers=headers) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json() == answers[1].json()
+    other = client.post(place, json={"action_version": 2}, headers=headers)
+    assert other.json()["error_code"] == "idempotency_key_reused"
+
+
+def test_a_rejected_schema_is_asked_about_again_when_it_is_reopened(
+    client: httpx.Client, project: str
+) -> None:
+    review = listed(client, project)[0]
+    rejected = post(client, review, "reject").json()
+    again = post(client, rejected, "reopen").json()
+    assert (again["state"], again["schema_hash"]) == ("queued", review["schema_hash"])
+    assert again["review_id"] > review["review_id"]
+    assert post(client, again, "abandon").json()["state"] == "abandoned"
+
+
+def test_policies_are_chosen_and_shown(client: httpx.Client) -> None:
+    project = str(uuid4())
+    chosen = client.put("/v1/policies", json={"project": project, "first_schema": "review"})
+    assert chosen.json()["holds"]["first_schema"] == "review"
+    body = {"project": project, "source_table": "pumps", "allow_additive_continue": True}
+    narrow = client.put("/v1/policies", json=body).json()
+    assert narrow["holds"] == {
+        "first_schema": "review",
+        "allow_additive_continue": True,
+        "allow_auto_create_datapoints": False,
+    }
+    shown = client.get("/v1/policies").json()
+    assert shown["default"]["first_schema"] == "accept"
+    assert [c["source_table"] for c in shown["choices"] if c["project"] == project] == ["", "pumps"]
+    assert client.put("/v1/policies", json={"first_schema": "maybe"}).status_code == 422

@@ -1,0 +1,64 @@
+"""The words of `ilyama review approve`."""
+
+from datetime import UTC, datetime
+
+import pytest
+import typer
+
+from ilyama_protocol.governance.bindings import ColumnAction, Verb
+from ilyama_protocol.governance.reviews import ReviewState
+from ilyama_resources.postgres.reviews import Review
+from ilyama_service.cli.reviewing import actions_of
+from tests.governed import HASH, SCHEMA, TABLE
+
+REVIEW = Review(
+    review_id=1,
+    device_id="dev-1",
+    source_table=TABLE,
+    schema_hash=HASH,
+    project_id=None,
+    schema_class="breaking",
+    state=ReviewState.QUEUED,
+    action_version=1,
+    columns=SCHEMA,
+    seen_columns=(),
+    evidence={},
+    firmware_version="1",
+    first_received_at=0,
+    opened_by=1,
+    opened_at=datetime(2026, 4, 28, tzinfo=UTC),
+    started_at=None,
+    decided_at=None,
+    decided_by=None,
+    note=None,
+    actions=None,
+    shared_from=None,
+)
+WORDS = {
+    "mode=ignore": ("mode", ColumnAction(Verb.IGNORE)),
+    "mode=map:site.mode": ("mode", ColumnAction(Verb.MAP, "site.mode")),
+    "mode=auto_create_and_map": ("mode", ColumnAction(Verb.AUTO_CREATE_AND_MAP)),
+    "a=b=defer": ("a=b", ColumnAction(Verb.DEFER)),
+    "mode=map:k:with:colons": ("mode", ColumnAction(Verb.MAP, "k:with:colons")),
+}
+
+
+@pytest.mark.parametrize(("word", "expected"), WORDS.items())
+def test_a_column_has_its_action(word: str, expected: tuple[str, ColumnAction]) -> None:
+    name, action = expected
+    assert actions_of(REVIEW, [word])[name] == action
+
+
+def test_columns_that_are_not_named_are_mirrored() -> None:
+    actions = actions_of(REVIEW, ["mode=ignore"])
+    assert actions == {
+        "id": ColumnAction(),
+        "mode": ColumnAction(Verb.IGNORE),
+        "flow": ColumnAction(),
+    }
+
+
+@pytest.mark.parametrize("word", ["mode", "=ignore", "mode=forget", "mode=mirror:key"])
+def test_other_words_get_a_sentence(word: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        actions_of(REVIEW, [word])
