@@ -91,14 +91,22 @@ class Placing:
         ]
         return newest_change_per_key(
             changes,
-            ranks=session.createDataFrame(pa.Table.from_pylist(ranks, _RANKS)),
-            bindings=session.createDataFrame(pa.Table.from_pylist([*self._bindings()], _BINDINGS)),
+            ranks=_frame(session, ranks, _RANKS),
+            bindings=_frame(session, [*self._bindings()], _BINDINGS),
         )
 
     def _bindings(self) -> Iterator[dict[str, Any]]:
         for sort in self._sorts:
             holds_from = None if sort.schema is None else sort.schema.holds_from
             yield sort._asdict() | {"mirror": sort.mirror.name, "holds_from": holds_from}
+
+
+def _frame(session: SparkSession, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
+    """Rows as Spark sees them; of no rows it has to be told the columns."""
+    if rows:
+        return session.createDataFrame(pa.Table.from_pylist(rows, schema))
+    kinds = {pa.string(): "string", pa.int64(): "bigint"}
+    return session.createDataFrame([], ", ".join(f"{f.name} {kinds[f.type]}" for f in schema))
 
 
 def place(changes: DataFrame, gateway: Gateway) -> Placing:
