@@ -84,21 +84,15 @@ _LATE = TableColumn("late", FLAG, "a newer change of this primary key was accept
 _SYNTHETIC = TableColumn("synthetic", FLAG, "made by the platform, not sent by the device")
 _ROW_INDEX = TableColumn("row_index", LONG, "place of the row in its batch")
 
+_CHANGE = (_EPOCH, _PK_HASH, _COMMIT, _OP, _PK, _ROW, _SCHEMA, _LATE, _SYNTHETIC)
+
 ROW_CHANGES = TableContract(
     "row_changes",
     "Row changes of device tables: exactly one per device, table, epoch, primary key and commit.",
     (
         _DEVICE,
         _TABLE,
-        _EPOCH,
-        _PK_HASH,
-        _COMMIT,
-        _OP,
-        _PK,
-        _ROW,
-        _SCHEMA,
-        _LATE,
-        _SYNTHETIC,
+        *_CHANGE,
         _BATCH,
         _SEGMENT,
         _POSITION,
@@ -226,15 +220,7 @@ STAGED_ROWS = TableContract(
         _DRAIN,
         _DAY,
         TableColumn("kind", TEXT, "rows or telemetry; of a whole message, what it is"),
-        _EPOCH,
-        _PK_HASH,
-        _COMMIT,
-        _OP,
-        _PK,
-        _ROW,
-        _SCHEMA,
-        _LATE,
-        _SYNTHETIC,
+        *_CHANGE,
         _ROW_INDEX,
         TableColumn("batch_seq", LONG, "number of a telemetry batch"),
         *_STAGED_AS_SENT,
