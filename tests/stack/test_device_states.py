@@ -5,10 +5,12 @@ from sqlalchemy import create_engine, text
 
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
 from ilyama_protocol.intake.state import (
+    BatchMark,
     BoundSchema,
     DeviceState,
     LineageState,
     Mark,
+    TelemetryState,
     encode_state,
 )
 from tests.platform import Platform
@@ -21,9 +23,12 @@ COLUMNS = (
 
 def test_a_state_comes_back_whole_and_its_columns_lie_elsewhere(platform: Platform) -> None:
     schemas = {"5c" * 32: BoundSchema(7, COLUMNS)}
-    lineage = LineageState({"epoch": 3}, {"epoch": 1}, schemas, {"epoch": [Mark(-1, 4)]})
-    device = DeviceState(9, {"epoch": 0}, {"readings": lineage})
-    for part in (device, lineage):
+    telemetry = TelemetryState(5, 2, 5, 77, 1, 3, [Mark(-1, 4)])
+    marks = {"epoch": [Mark(-1, 4)]}
+    lineage = LineageState({"epoch": 3}, {"epoch": 1}, schemas, marks, telemetry)
+    ids = ("019693e0-7c1a-7b3e-9f00-0123456789ab", [BatchMark("", 4)])
+    device = DeviceState(9, {"epoch": 0}, {"readings": lineage}, *ids, {"epoch": (1, 3)})
+    for part in (device, lineage, telemetry):
         told = {field.name: getattr(part, field.name) for field in fields(part)}
         assert all(told.values()), f"give every field a value, lest it is forgotten: {told}"
     state = encode_state(device).decode()
