@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks import growth, running_stack
 from benchmarks.catalog import BENCHMARKS, Benchmark
@@ -31,9 +31,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ilyama-bench-", ignore_cleanup_errors=True) as home:
         bench = Workbench(Path(home), FULL if asked.full else Scale())
         try:
-            for name, step in _steps(bench, report, full=asked.full).items():
-                if (not asked.only or name in asked.only) and not _succeeds(name, step):
-                    failed.append(name)
+            for step in _steps(bench, report, full=asked.full):
+                if (not asked.only or step.name in asked.only) and not _succeeds(step):
+                    failed.append(step.name)
         finally:
             bench.close()
     directory = asked.results or (PARTIAL_RESULTS if asked.only else RESULTS)
@@ -43,36 +43,56 @@ def main() -> None:
         sys.exit(f"Not measured, because something was not right: {', '.join(failed)}.")
 
 
-def _steps(bench: Workbench, report: Report, *, full: bool) -> dict[str, Callable[[], None]]:
-    """What a run does, by name and in order; the stack comes last, for it needs the machine."""
+class Step(NamedTuple):
+    """A part of a run; `history_rows` is how long the shared history must be for it."""
 
-    def ratio(benchmark: Benchmark) -> Callable[[], None]:
-        def step() -> None:
-            report.results.append(Result(benchmark, benchmark.measure(bench)))
-            print(told(report.results[-1]), flush=True)
-
-        return step
-
-    def grow() -> None:
-        report.growth = growth.measure(bench)
-
-    def stack() -> None:
-        report.stack = running_stack.measure(bench)
-        print("\n".join(figure_lines(report.stack)), flush=True)
-
-    ratios = {str(benchmark.id): ratio(benchmark) for benchmark in BENCHMARKS}
-    return ratios | ({GROWTH: grow} if full else {}) | {STACK: stack}
+    name: str
+    run: Callable[[], None]
+    history_rows: int = 0
 
 
-def _succeeds(name: str, step: Callable[[], None]) -> bool:
+def _steps(bench: Workbench, report: Report, *, full: bool) -> list[Step]:
+    """What a run does, in order: as the history grows; the stack last, for it needs the machine."""
+    ratios = [_ratio(benchmark, bench, report) for benchmark in BENCHMARKS]
+    growing = _growing(bench, report) if full else []
+    in_order = sorted([*ratios, *growing], key=lambda step: step.history_rows)
+    return [*in_order, Step(STACK, lambda: _measure_stack(bench, report))]
+
+
+def _ratio(benchmark: Benchmark, bench: Workbench, report: Report) -> Step:
+    def run() -> None:
+        report.results.append(Result(benchmark, benchmark.measure(bench)))
+        print(told(report.results[-1]), flush=True)
+
+    return Step(str(benchmark.id), run, benchmark.history_rows(bench.scale))
+
+
+def _growing(bench: Workbench, report: Report) -> list[Step]:
+    found = report.growth
+
+    def after(rows: int) -> Step:
+        return Step(GROWTH, lambda: found.histories.append(growth.after(bench, rows)), rows)
+
+    def with_devices(devices: int) -> Step:
+        return Step(GROWTH, lambda: found.fleets.append(growth.with_devices(bench, devices)))
+
+    return [*map(with_devices, growth.FLEETS), *map(after, growth.HISTORIES)]
+
+
+def _measure_stack(bench: Workbench, report: Report) -> None:
+    report.stack = running_stack.measure(bench)
+    print("\n".join(figure_lines(report.stack)), flush=True)
+
+
+def _succeeds(step: Step) -> bool:
     started = time.monotonic()
     try:
-        step()
+        step.run()
     except Exception:
-        print(f"{name}: FAILED\n{traceback.format_exc()}", flush=True)
+        print(f"{step.name}: FAILED\n{traceback.format_exc()}", flush=True)
         return False
     finally:
-        print(f"     ({name}: {time.monotonic() - started:.0f} s in all)", flush=True)
+        print(f"     ({step.name}: {time.monotonic() - started:.0f} s in all)", flush=True)
     return True
 
 

@@ -20,7 +20,7 @@ from benchmarks import (
     telemetry,
 )
 from benchmarks.measuring import Measured, Target
-from benchmarks.workbench import Workbench
+from benchmarks.workbench import Scale, Workbench
 
 
 class Benchmark(NamedTuple):
@@ -31,6 +31,8 @@ class Benchmark(NamedTuple):
     name: str
     target: Target
     measure: Callable[[Workbench], Measured]
+    history_rows: Callable[[Scale], int] = lambda _: 0
+    """How long the history that all share must be for it."""
 
 
 BENCHMARKS = (
@@ -40,6 +42,7 @@ BENCHMARKS = (
         "flat dedup: commit of one new 4,096-row batch after a long history ÷ after 0.2 M rows",
         Target(1.10),
         flat_dedup.measure,
+        lambda scale: scale.long_history_rows,
     ),
     Benchmark(
         2,
@@ -103,6 +106,7 @@ BENCHMARKS = (
         "current values of the whole fleet ÷ recomputing them (DuckDB) at 6.4 M rows",
         Target(0.05),
         current_values.measure,
+        lambda _: current_values.ROWS_OF_HISTORY,
     ),
     Benchmark(
         12,

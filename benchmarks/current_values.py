@@ -13,17 +13,14 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from benchmarks.correctness import assert_news_are_right
-from benchmarks.history import lengthen
+from benchmarks.history import History, shared_history
 from benchmarks.measuring import Figure, Measured, always, interleaved
 from benchmarks.workbench import MILLION, Workbench
-from benchmarks.workloads import Fleet
 from ilyama_assets.derived import DerivedTable
 from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
 from ilyama_assets.transforms.current_values import newest_per_key
 from ilyama_assets.transforms.newest_points import IDENTITY, newest_points_of_drains
-from tests.oracle import Event
-from tests.platform import Platform
 
 ROWS_OF_HISTORY = int(6.4 * MILLION)
 """Row changes, as in the other ratios: each gives a datapoint for every column."""
@@ -42,20 +39,20 @@ FROM read_parquet($states) WHERE NOT late GROUP BY owner_id, key, instance
 
 def measure(bench: Workbench) -> Measured:
     """Read the table, and recompute it, by turns."""
-    with bench.platform() as platform, platform.intake() as intake:
-        events = lengthen(intake, Fleet(10), rows=ROWS_OF_HISTORY)
-        derive(intake)
-        warehouse, connection = platform.settings.warehouse, duckdb.connect()
-        _assert_right(platform, connection, events)
-        measured = interleaved(
-            always(lambda: _as_stored(connection, warehouse)),
-            always(lambda: _recomputed(connection, warehouse)),
-            rounds=bench.scale.query_rounds,
-        )
-        values = _as_stored(connection, warehouse).num_rows
-        datapoints = sum(file.rows for name in _POINTS for file in intake.warehouse.files(name))
+    history = shared_history(bench, ROWS_OF_HISTORY)
+    derive(history.intake)
+    warehouse, connection = history.platform.settings.warehouse, duckdb.connect()
+    _assert_right(history, connection)
+    measured = interleaved(
+        always(lambda: _as_stored(connection, warehouse)),
+        always(lambda: _recomputed(connection, warehouse)),
+        rounds=bench.scale.query_rounds,
+    )
+    files = [file for name in _POINTS for file in history.intake.warehouse.files(name)]
     return measured.with_figures(
-        Figure("current values", values, ""), Figure("datapoints", datapoints, "")
+        Figure("rows of history", history.rows, ""),
+        Figure("current values", _as_stored(connection, warehouse).num_rows, ""),
+        Figure("datapoints", sum(file.rows for file in files), ""),
     )
 
 
@@ -88,14 +85,11 @@ def _files(warehouse: Path, table: str) -> list[str]:
     return DeltaTable(warehouse / table).file_uris()
 
 
-def _assert_right(
-    platform: Platform, connection: duckdb.DuckDBPyConnection, events: list[Event]
-) -> None:
+def _assert_right(history: History, connection: duckdb.DuckDBPyConnection) -> None:
     """The newest drain is the oracle's, and both sides say the same of all."""
-    newest = events[-1]
-    assert_news_are_right(platform, events, since=newest)
+    assert_news_are_right(history.platform, history.messages, since=history.messages[-1])
     order = [(name, "ascending") for name in IDENTITY if name in _SELECTED.split(", ")]
-    warehouse = platform.settings.warehouse
+    warehouse = history.platform.settings.warehouse
     stored = _as_stored(connection, warehouse).sort_by(order)
     recomputed = _recomputed(connection, warehouse).sort_by(order)
     assert stored.num_rows > 0

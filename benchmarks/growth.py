@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from benchmarks.correctness import assert_platform_is_right
 from benchmarks.flat_dedup import assert_next_batch_is_right, one_new_batch, repeated_batch
-from benchmarks.history import lengthen
+from benchmarks.history import History, shared_history
 from benchmarks.measuring import timed
 from benchmarks.workbench import MILLION, Workbench, drain_all, land
 from benchmarks.workloads import ROWS, Fleet
-from ilyama_assets.drains.protocol import Intake
 
 HISTORIES = (MILLION // 5, 2 * MILLION, 8 * MILLION, 32 * MILLION)
 FLEETS = (10, 1_000, 20_000)
@@ -48,39 +48,42 @@ class FleetPoint(NamedTuple):
         return self.rows / self.later_drain_s
 
 
-class Growth(NamedTuple):
-    """Both curves."""
+@dataclass
+class Growth:
+    """Both curves, point by point."""
 
-    histories: list[HistoryPoint]
-    fleets: list[FleetPoint]
+    histories: list[HistoryPoint] = field(default_factory=list)
+    fleets: list[FleetPoint] = field(default_factory=list)
 
-
-def measure(bench: Workbench) -> Growth:
-    """Measure every point, one after another."""
-    histories = [_after(bench, rows) for rows in HISTORIES]
-    return Growth(histories, [_with_devices(bench, devices) for devices in FLEETS])
-
-
-def _after(bench: Workbench, rows: int) -> HistoryPoint:
-    fleet = Fleet(11)
-    with bench.platform() as platform, platform.intake() as intake:
-        before = lengthen(intake, fleet, rows=rows)
-        assert_next_batch_is_right(platform, intake, fleet, before=before)
-        one, again = one_new_batch(intake, fleet), repeated_batch(intake, fleet)
-        return HistoryPoint(
-            rows,
-            one_batch_s=statistics.median(timed(one(n)) for n in range(ROUNDS)),
-            repeated_batch_s=statistics.median(timed(again(n)) for n in range(ROUNDS)),
-            many_batches_s=statistics.median(_many(intake, fleet) for _ in range(ROUNDS)),
-        )
+    @property
+    def points(self) -> dict[str, list[dict[str, float]]]:
+        """Both curves as they are stored."""
+        return {
+            "histories": [point._asdict() for point in self.histories],
+            "fleets": [point._asdict() for point in self.fleets],
+        }
 
 
-def _many(intake: Intake, fleet: Fleet) -> float:
-    land(intake, fleet.batches(BATCHES))
-    return timed(lambda: drain_all(intake))
+def after(bench: Workbench, rows: int) -> HistoryPoint:
+    """What drains cost after so many rows."""
+    history = shared_history(bench, rows)
+    assert_next_batch_is_right(history)
+    one, again = one_new_batch(history), repeated_batch(history)
+    return HistoryPoint(
+        rows,
+        one_batch_s=statistics.median(timed(one(n)) for n in range(ROUNDS)),
+        repeated_batch_s=statistics.median(timed(again(n)) for n in range(ROUNDS)),
+        many_batches_s=statistics.median(_many(history) for _ in range(ROUNDS)),
+    )
 
 
-def _with_devices(bench: Workbench, devices: int) -> FleetPoint:
+def _many(history: History) -> float:
+    land(history.intake, history.fleet.batches(BATCHES))
+    return timed(lambda: drain_all(history.intake))
+
+
+def with_devices(bench: Workbench, devices: int) -> FleetPoint:
+    """What a drain costs with so many devices in it."""
     batches = max(BATCHES, devices)
     rows = _DEVICE_ROWS // batches
     fleet = Fleet(11, devices=devices)

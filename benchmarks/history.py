@@ -3,8 +3,9 @@
 The first drain is real. Its files are then read back, their rows moved on in the journal and in
 time, and written again by the code that writes every data file; each copy is committed and closed
 as a drain of its own, with the device states that it leaves. The last drain is real again, so
-that current values and states are the newest. What a copy lacks: `raw_batches` repeats the first
-payloads, and the copies have no segments.
+that current values and states are the newest. A history grows on from where it is, so all
+benchmarks of a run share one, those first that need the shortest. What a copy lacks:
+`raw_batches` repeats the first payloads, and the copies have no segments.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.workbench import drain_all, land
-from benchmarks.workloads import MICROSECONDS_APART, ROWS, Fleet
+from benchmarks.workbench import Workbench, drain_all, land
+from benchmarks.workloads import DEVICES, MICROSECONDS_APART, ROWS, Fleet
 from ilyama_assets.drains.closing import close_drain
 from ilyama_assets.drains.datapoint_ids import datapoint_ids
 from ilyama_assets.drains.orders import DeviceDone
@@ -33,27 +34,57 @@ from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.intake.state import decode_state, encode_state
 from ilyama_resources.data_files import DataFile, by_table, write_data_file
 from tests.oracle import Event
+from tests.platform import Platform
 
+DRAIN_BATCHES = DEVICES
+"""In a drain of a history every device has one batch."""
+DRAIN_ROWS = DRAIN_BATCHES * ROWS
 _WRITERS = 2
 _TIME_HALF = 19
 """So many characters of a datapoint id tell its time, the hyphen after them included."""
 
 
-def lengthen(intake: Intake, fleet: Fleet, *, rows: int, batches: int = 50) -> list[Event]:
-    """Give a platform about so many rows of history; returns the messages of its real drains."""
-    drains = max(1, round(rows / (batches * ROWS)))
-    first = fleet.batches(batches)
-    land(intake, first)
-    (report,) = drain_all(intake)
-    if drains == 1:
-        return first
-    _copy(intake, fleet, report, copies=drains - 2)
-    last = fleet.batches(batches)
-    land(intake, last)
-    drain_all(intake)
-    stored = sum(file.rows for file in intake.warehouse.files(ROW_CHANGES.name))
-    assert stored == drains * batches * ROWS
-    return [*first, *last]
+@dataclass
+class History:
+    """A platform whose history grows: a run of the benchmarks has one that all of them share."""
+
+    platform: Platform
+    intake: Intake
+    fleet: Fleet
+    messages: list[Event] = field(default_factory=list)
+    """What was really sent; the copies between have none."""
+    _first: DrainReport | None = None
+
+    def grow_to(self, rows: int) -> None:
+        """Make the history about so many rows long, with a real drain as its last."""
+        if self._first is None:
+            (self._first,) = self._drained()
+        missing = round((rows - self.rows) / DRAIN_ROWS)
+        if missing > 0:
+            _copy(self.intake, self.fleet, self._first, copies=missing - 1)
+            self._drained()
+
+    @property
+    def rows(self) -> int:
+        """How many rows of history there are."""
+        return sum(file.rows for file in self.intake.warehouse.files(ROW_CHANGES.name))
+
+    def _drained(self) -> list[DrainReport]:
+        sent = self.fleet.batches(DRAIN_BATCHES)
+        self.messages += sent
+        land(self.intake, sent)
+        return drain_all(self.intake)
+
+
+def shared_history(bench: Workbench, rows: int) -> History:
+    """The history of this run, grown to so many rows; it never shrinks."""
+    found = bench.shared.get(History)
+    if found is None:
+        platform = bench.borrow(bench.platform())
+        found = History(platform, bench.borrow(platform.intake()), Fleet(1))
+        bench.shared[History] = found
+    found.grow_to(rows)
+    return found
 
 
 @dataclass(frozen=True)
@@ -73,17 +104,23 @@ class _Move:
         return hashlib.sha256(f"{text} {self.number}".encode()).hexdigest()
 
 
-def _copy(intake: Intake, fleet: Fleet, report: DrainReport, *, copies: int) -> None:
-    stride = max(fleet.next_commit.values()) - 1
-    span = fleet.sent * MICROSECONDS_APART
-    moves = [_Move(n, n * stride, n * span) for n in range(1, copies + 1)]
-    originals = _originals(intake, report)
+def _copy(intake: Intake, fleet: Fleet, first: DrainReport, *, copies: int) -> None:
+    """Commit copies of the first drain, one after another, behind everything there is."""
+    with intake.gateway.transaction() as tx:
+        drains = tx.drains.last_id() - first.drain.drain_id
+    stride, span = ROWS, DRAIN_BATCHES * MICROSECONDS_APART
+    commits, sent = max(fleet.next_commit.values()) - 1, fleet.sent
+    moves = [
+        _Move(drains + n, commits + (n - 1) * stride, sent * MICROSECONDS_APART + (n - 1) * span)
+        for n in range(1, copies + 1)
+    ]
+    originals = _originals(intake, first)
     with ThreadPoolExecutor(_WRITERS) as pool:
         written = pool.map(lambda move: _written(intake, originals, move), moves)
         for move, files in zip(moves, written, strict=True):
-            _commit(intake, report, move, files)
-    fleet.sent *= copies + 1
-    fleet.next_commit = {device: n + copies * stride for device, n in fleet.next_commit.items()}
+            _commit(intake, first, move, files)
+    fleet.sent += copies * DRAIN_BATCHES
+    fleet.next_commit = dict.fromkeys(fleet.next_commit, commits + copies * stride + 1)
 
 
 @dataclass(frozen=True)

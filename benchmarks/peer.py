@@ -14,7 +14,6 @@ from benchmarks.measuring import Figure, Measured, Work, interleaved, timed
 from benchmarks.peer_comparison import assert_same_output
 from benchmarks.workbench import Workbench, drain_all, land, written_segments
 from benchmarks.workloads import ROWS, Fleet
-from ilyama_assets.drains.protocol import Intake
 from tests.oracle import Event
 from tests.platform import Platform
 
@@ -27,8 +26,9 @@ def measure(bench: Workbench) -> Measured:
     events = fleet.batches(bench.scale.peer_batches)
     with ExitStack() as stack:
         race = _Race(bench, stack, events)
-        derived_s = race.prove(fleet)
         measured = interleaved(race.platform, race.peer, rounds=bench.scale.peer_rounds)
+        race.prove(fleet)
+        derived_s = timed(race.derive)
     rows = len(events) * ROWS
     return measured.with_figures(
         Figure("the platform", rows / measured.numerator_s, "rows/s"),
@@ -50,8 +50,8 @@ class _Race:
 
     def platform(self, _: int) -> Work:
         """The platform with nothing in it but what has landed."""
-        intake = self._fresh()[1]
-        return lambda: drain_all(intake)
+        self._renew()
+        return lambda: drain_all(self._intake)
 
     def peer(self, _: int) -> Work:
         """The other program with an empty warehouse."""
@@ -59,26 +59,22 @@ class _Race:
         self._peer.forget()
         return lambda: self._peer.run(self._segments, self._warehouse)
 
-    def prove(self, fleet: Fleet) -> float:
-        """Compare both with one another, and the platform with the oracle.
-
-        Returns the seconds that the Delta form of current values takes to derive.
-        """
-        self.peer(0)()
-        platform, intake = self._fresh()
-        drain_all(intake)
+    def prove(self, fleet: Fleet) -> None:
+        """Compare what the last round left with one another, and the platform with the oracle."""
         sampled = {fleet.device_id(number) for number in range(SAMPLED)}
-        assert_platform_is_right(platform, self._events, devices=sampled)
-        assert_same_output(platform, self._warehouse, self._peer)
-        return timed(lambda: derive(intake))
+        assert_platform_is_right(self._platform, self._events, devices=sampled)
+        assert_same_output(self._platform, self._warehouse, self._peer)
 
-    def _fresh(self) -> tuple[Platform, Intake]:
-        """A platform in place of the last round's."""
+    def derive(self) -> None:
+        """Bring the Delta form of current values up to date, which neither side is asked for."""
+        derive(self._intake)
+
+    def _renew(self) -> None:
+        """Put a platform in the place of the last round's."""
         self._round.close()
-        platform = self._round.enter_context(self._bench.platform())
-        intake = self._round.enter_context(platform.intake())
-        land(intake, self._events)
-        return platform, intake
+        self._platform = self._round.enter_context(self._bench.platform())
+        self._intake = self._round.enter_context(self._platform.intake())
+        land(self._intake, self._events)
 
 
 def _segments(platform: Platform, events: Sequence[Event]) -> list[Path]:

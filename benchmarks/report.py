@@ -67,14 +67,15 @@ class Report:
 
     results: list[Result] = field(default_factory=list)
     stack: list[Figure] = field(default_factory=list)
-    growth: Growth | None = None
+    growth: Growth = field(default_factory=Growth)
     surroundings: str = field(default_factory=lambda: surroundings())
 
     def write(self, directory: Path) -> None:
         """Leave the results in a directory."""
         directory.mkdir(parents=True, exist_ok=True)
-        if self.growth is not None:
-            (directory / GROWTH_FILE).write_bytes(_json(self.growth._asdict()))
+        self.results.sort(key=lambda result: result.benchmark.id)
+        if self.growth.histories and self.growth.fleets:
+            (directory / GROWTH_FILE).write_bytes(_json(self.growth.points))
             draw_growth(self.growth, directory / GROWTH_PICTURE_FILE)
         if not self.results and not self.stack:
             return

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from ilyama_assets.drains.protocol import DrainReport, Intake
@@ -27,6 +28,7 @@ from tests.running import processes_of
 from tests.waiting import eventually
 
 MILLION: int = 1_000_000
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Workbench:
 
     home: Path
     scale: Scale = field(default_factory=Scale)
+    shared: dict[type, Any] = field(default_factory=dict)
+    """What benchmarks of one run build once for all of them, by its type."""
     _borrowed: ExitStack = field(default_factory=ExitStack)
 
     @cached_property
@@ -72,17 +76,17 @@ class Workbench:
     @cached_property
     def postgres_url(self) -> str:
         """The embedded Postgres."""
-        return self._borrowed.enter_context(EmbeddedPostgres(self.settings).in_use())
+        return self.borrow(EmbeddedPostgres(self.settings).in_use())
 
     @cached_property
     def spark_remote(self) -> str:
         """The embedded Spark Connect server, on all cores."""
-        return self._borrowed.enter_context(EmbeddedSpark(self.settings).in_use())
+        return self.borrow(EmbeddedSpark(self.settings).in_use())
 
     @cached_property
     def broker_url(self) -> str:
         """The embedded broker."""
-        return self._borrowed.enter_context(EmbeddedBroker(self.settings).in_use())
+        return self.borrow(EmbeddedBroker(self.settings).in_use())
 
     @contextmanager
     def platform(self, *, spark_remote: str | None = None) -> Iterator[Platform]:
@@ -95,8 +99,13 @@ class Workbench:
         finally:
             shutil.rmtree(home, ignore_errors=True)
 
+    def borrow(self, context: AbstractContextManager[T]) -> T:
+        """Enter a context for as long as the servers run."""
+        return self._borrowed.enter_context(context)
+
     def close(self) -> None:
         """Stop what was started; who asks again starts it anew."""
+        self.shared.clear()
         self._borrowed.close()
         # Servers end a moment after their last user, and until then write into their homes.
         homes = (self.settings.home, self.one_core_settings.home)

@@ -9,6 +9,7 @@ import deltalake
 from sqlalchemy import Column, Table
 
 from ilyama_assets.tables import TABLES
+from ilyama_assets.transforms.mirrored_rows import OWN_COLUMNS
 from ilyama_resources.data_files import PARTITION, TableContract
 from ilyama_resources.postgres.schema import METADATA
 
@@ -28,6 +29,40 @@ files carry the smallest and largest value of every column but flags and those t
 statistics* names: filter by the others to read less.
 """
 
+_MIRRORS_HEAD = """\
+### `device_tables`
+
+The rows of the devices' own tables as they are now, derived from `row_changes`: one Delta table per
+project and source table. Those of project `acme` lie in `device_tables/project-acme/`, those of
+devices without a project in `device_tables/projectless/`; characters of a name other than ASCII
+letters, digits, `_` and `-` are written as `~` and the hex digits of their bytes, and a very long
+name ends in `~~` and a hash. The table's description has project and source table as they are.
+
+`device_id` comes first, then a column for each of the device's, then those of the platform. A
+column keeps its name, with characters other than letters, digits, `_` and `-` percent-encoded
+(`two%20words`), and so is the first character of `device_id` and of names that begin with two
+underscores. Delta does not tell `Mode` from `mode`: of names that differ in case only, all but the
+first are percent-encoded throughout. The column's comment has the name as the device has it, and
+the affinity.
+
+| affinity | type | a value that does not fit is NULL |
+|---|---|---|
+| INTEGER | bigint | texts, flags, nested values, fractions; `2.0` is 2 |
+| REAL | double | texts, flags, nested values |
+| NUMERIC | double; once an integer beyond 2^53 would lose digits, bigint, or string beside \
+fractions | texts, flags, nested values |
+| TEXT, BLOB | string, as sent; flags and nested values as canonical JSON | numbers |
+| not known | by the values: bigint, double, and string when they disagree | none |
+
+Of two devices that disagree on an affinity, the first stays. Columns are added as they come, at
+most 2,000; one without a known affinity, when its first value comes that is not null. A table whose
+column must change its type is made anew. What a table does not show stays in `row_changes`.
+
+| column | type | meaning |
+|---|---|---|
+| `device_id` | string | device that has the row |
+"""
+
 _RECORDS_HEAD = """
 ## Records in Postgres
 
@@ -39,6 +74,7 @@ it says `stale` of a value that is older than 24 hours.
 
 _RECORDS = {
     "api_token": "Who may use the HTTP API: the SHA-256 of each token, never the token.",
+    "audit_log": "Who changed what, by month; triggers refuse UPDATE, DELETE and TRUNCATE.",
     "component": "Owners of datapoints; a device is one, created by its first drain.",
     "current_value_record": "The newest value of every key of served lineages.",
     "datapoint_type": "Datapoint keys, created with the kind that was first seen.",
@@ -53,6 +89,8 @@ _RECORDS = {
     "ledger_total": "The ledger summed by drain, device, table, kind and outcome.",
     "lineage": "Lineages that are not served from Postgres.",
     "past_drains": "What drains took that are forgotten, by day and origin.",
+    "rejection": "Rejected messages and their life: a state, a note, and what the last look found.",
+    "rejection_replay": "Replays of rejections: who asked, where it landed, what became of it.",
     "segment": "Landed files, and the drain that took each.",
     "sequence_gap": "Numbers of journals and telemetry that never came, as ranges.",
     "sequence_overflow": "How many missing numbers of a journal are in gaps too many to list.",
@@ -66,7 +104,8 @@ def tables_page() -> str:
     """The page as it should be."""
     delta = (part for contract in TABLES.values() for part in _delta_table(contract))
     records = (part for name in sorted(METADATA.tables) for part in _record_table(name))
-    return "\n".join([_HEAD, *delta, _RECORDS_HEAD, *records]).rstrip() + "\n"
+    mirrors = "\n".join([_MIRRORS_HEAD.rstrip(), *_own_columns()])
+    return "\n".join([_HEAD, *delta, mirrors, _RECORDS_HEAD, *records]).rstrip() + "\n"
 
 
 def _delta_table(contract: TableContract) -> Iterator[str]:
@@ -79,6 +118,11 @@ def _delta_table(contract: TableContract) -> Iterator[str]:
     yield from _without_statistics(contract)
     for name, expression in contract.constraints.items():
         yield f"CHECK `{name}`:\n\n```sql\n{expression}\n```\n"
+
+
+def _own_columns() -> Iterator[str]:
+    for name, (_, kind, meaning) in OWN_COLUMNS.items():
+        yield f"| `{name}` | {kind} | {meaning} |"
 
 
 def _without_statistics(contract: TableContract) -> Iterator[str]:

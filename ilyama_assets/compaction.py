@@ -8,9 +8,12 @@ from dagster import AssetExecutionContext, Config, MaterializeResult, MetadataVa
 from ilyama_assets.automation import now_and_then
 from ilyama_assets.catalog import KINDS, OWNERS
 from ilyama_assets.checks.reports import table_of
+from ilyama_assets.mirrors.compacting import compact_mirrors
+from ilyama_assets.mirrors.writing import MirrorParts
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, SEQUENCE_GAPS
 from ilyama_assets.transforms.compacted import compact_day, days_worth_compacting
 from ilyama_resources.delta import Warehouse
+from ilyama_resources.device_tables import DEVICE_TABLES, mirror_names
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.resource import Records
@@ -29,7 +32,7 @@ class CompactionConfig(Config):
 
 
 @asset(
-    deps=[contract.name for contract in INTAKE_TABLES],
+    deps=[*(contract.name for contract in INTAKE_TABLES), DEVICE_TABLES],
     group_name="lifecycle",
     description="Small files of a day, rewritten into few; readers see the same rows.",
     kinds=KINDS,
@@ -58,8 +61,10 @@ def compaction(
             if warehouse.holds(contract.name)
             for day in days_worth_compacting(warehouse, contract, most_files=config.most_files)
         ]
+    parts = MirrorParts(spark.spark_session, gateway, warehouse, load_settings().cores)
+    done += compact_mirrors(parts, most_files=config.most_files)
     for result in done:
-        context.log.info(f"{result.table} of {result.day}: {result.before} files became few")
+        context.log.info(f"{result.table} {result.day}: {result.before} files became few")
     removed = sum(warehouse.vacuum(table) for table in sweepable(warehouse, gateway))
     keep = timedelta(days=load_settings().run_keep_days)
     now = datetime.now(UTC)
@@ -99,4 +104,5 @@ def sweepable(warehouse: Warehouse, gateway: Gateway) -> list[str]:
         at_rest = tx.drains.unfinished() is None
     derived = (CURRENT_VALUE, SEQUENCE_GAPS)
     contracts = (*derived, *INTAKE_TABLES) if at_rest else derived
-    return [contract.name for contract in contracts if warehouse.holds(contract.name)]
+    held = [contract.name for contract in contracts if warehouse.holds(contract.name)]
+    return held + mirror_names(warehouse.root)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dagster import Definitions, in_process_executor
 
+from ilyama_assets.checks.mirrors import MIRROR_CHECKS
 from ilyama_assets.checks.serving import SERVING_CHECKS
 from ilyama_assets.checks.tables import TABLE_CHECKS
 from ilyama_assets.compaction import compaction
 from ilyama_assets.current_value import current_value
+from ilyama_assets.device_tables import device_tables
 from ilyama_assets.intake import intake
 from ilyama_assets.jobs import JOBS
 from ilyama_assets.sequence_gaps import no_telemetry_is_missing, sequence_gaps
@@ -25,8 +27,8 @@ from sensors.old_runs import old_runs
 _records = Records()
 
 defs = Definitions(
-    assets=[*SOURCES, intake, current_value, sequence_gaps, compaction],
-    asset_checks=[*TABLE_CHECKS, *SERVING_CHECKS, no_telemetry_is_missing],
+    assets=[*SOURCES, intake, device_tables, current_value, sequence_gaps, compaction],
+    asset_checks=[*TABLE_CHECKS, *SERVING_CHECKS, *MIRROR_CHECKS, no_telemetry_is_missing],
     jobs=JOBS,
     sensors=[mqtt_ingest, automation, failed_runs, failed_checks, old_runs],
     resources={

@@ -6,7 +6,7 @@ the number as an application transaction, so that doing it again after a crash c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,7 +26,51 @@ _SAME_TRANSACTION = "DELTA_CONCURRENT_TRANSACTION"
 FIRST_DRAIN = 1
 
 
-class DerivedTable:
+class Progress:
+    """How far a derived asset has come."""
+
+    def __init__(self, asset: str, gateway: Gateway) -> None:
+        self._asset = asset
+        self._gateway = gateway
+
+    def was_interrupted(self) -> bool:
+        """Whether the last run was not closed; the next one repeats its drains and no others."""
+        with self._gateway.transaction() as tx:
+            return tx.derived_runs.unfinished(self._asset) is not None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let nobody derive the asset meanwhile."""
+        with self._gateway.lock(f"derived {self._asset}"):
+            yield
+
+    @contextmanager
+    def next_run(self, *, rebuild: bool = False) -> Iterator[DerivedRun]:
+        """The drains to take up now; leaving without an error closes the run."""
+        with self.alone():
+            run = self._open(rebuild=rebuild)
+            yield run
+            crash_point("derived_close.before")
+            if run.from_drain <= run.to_drain:
+                with self._gateway.transaction() as tx:
+                    tx.derived_runs.close(run)
+                    tx.commit()
+
+    def _open(self, *, rebuild: bool) -> DerivedRun:
+        with self._gateway.transaction() as tx:
+            unfinished = tx.derived_runs.unfinished(self._asset)
+            if unfinished is not None:
+                return unfinished
+            last = tx.derived_runs.last(self._asset)
+            first = FIRST_DRAIN if rebuild else last.to_drain + 1
+            run = DerivedRun(self._asset, last.number + 1, first, tx.drains.last_done_id())
+            if run.from_drain <= run.to_drain:
+                tx.derived_runs.open(run)
+                tx.commit()
+        return run
+
+
+class DerivedTable(Progress):
     """One derived Delta table and how far it has come."""
 
     def __init__(
@@ -36,28 +80,11 @@ class DerivedTable:
         warehouse: Warehouse,
         session: SparkSession,
     ) -> None:
+        super().__init__(contract.name, gateway)
         self._contract = contract
-        self._gateway = gateway
         self._warehouse = warehouse
         self._session = session
         self._warehouse.ensure(contract)
-
-    def was_interrupted(self) -> bool:
-        """Whether the last run was not closed; the next one repeats its drains and no others."""
-        with self._gateway.transaction() as tx:
-            return tx.derived_runs.unfinished(self._contract.name) is not None
-
-    @contextmanager
-    def next_run(self, *, rebuild: bool = False) -> Iterator[DerivedRun]:
-        """The drains to take up now; leaving without an error closes the run."""
-        with self._gateway.lock(f"derived {self._contract.name}"):
-            run = self._open(rebuild=rebuild)
-            yield run
-            crash_point("derived_close.before")
-            if run.from_drain <= run.to_drain:
-                with self._gateway.transaction() as tx:
-                    tx.derived_runs.close(run)
-                    tx.commit()
 
     def merge(
         self,
@@ -85,7 +112,11 @@ class DerivedTable:
         )
         renew = f"INSERT OVERWRITE {target} SELECT * FROM {INCOMING}"
         crash_point("derived_merge.before")
-        with self._gateway.lock(f"table {self._contract.name}"), self._transaction(run):
+        identity = self._warehouse.transaction_id(self._contract.name)
+        with (
+            self._gateway.lock(f"table {self._contract.name}"),
+            counted_once(self._session, identity, run),
+        ):
             write_once(self._session, renew if run.from_drain == FIRST_DRAIN else merge)
         crash_point("derived_merge.after")
 
@@ -101,30 +132,17 @@ class DerivedTable:
             "Delta version": self._warehouse.version(self._contract.name),
         }
 
-    def _open(self, *, rebuild: bool) -> DerivedRun:
-        with self._gateway.transaction() as tx:
-            unfinished = tx.derived_runs.unfinished(self._contract.name)
-            if unfinished is not None:
-                return unfinished
-            last = tx.derived_runs.last(self._contract.name)
-            first = FIRST_DRAIN if rebuild else last.to_drain + 1
-            run = DerivedRun(self._contract.name, last.number + 1, first, tx.drains.last_done_id())
-            if run.from_drain <= run.to_drain:
-                tx.derived_runs.open(run)
-                tx.commit()
-        return run
 
-    @contextmanager
-    def _transaction(self, run: DerivedRun) -> Iterator[None]:
-        """Let the next statement count only once; the setting must not leak to another one."""
-        identity = self._warehouse.transaction_id(self._contract.name)
-        self._session.conf.set(_TXN_APP, identity)
-        self._session.conf.set(_TXN_VERSION, str(run.number))
-        try:
-            yield
-        finally:
-            self._session.conf.unset(_TXN_APP)
-            self._session.conf.unset(_TXN_VERSION)
+@contextmanager
+def counted_once(session: SparkSession, identity: str, run: DerivedRun) -> Iterator[None]:
+    """Let the next statement count only once; the setting must not leak to another one."""
+    session.conf.set(_TXN_APP, identity)
+    session.conf.set(_TXN_VERSION, str(run.number))
+    try:
+        yield
+    finally:
+        session.conf.unset(_TXN_APP)
+        session.conf.unset(_TXN_VERSION)
 
 
 def _outdoes(newer: str, ties: Sequence[str]) -> str:
@@ -137,14 +155,19 @@ def _outdoes(newer: str, ties: Sequence[str]) -> str:
 
 
 def write_once(session: SparkSession, statement: str) -> None:
-    """Run a statement that carries an application transaction.
+    """Run a statement that carries an application transaction."""
+    done_once(lambda: session.sql(statement).collect())
+
+
+def done_once(write: Callable[[], object]) -> None:
+    """Write with an application transaction.
 
     A statement goes on after its client was killed. When it commits while it is being repeated,
     the repetition is refused; repeated once more it finds the transaction and changes nothing.
     """
     try:
-        session.sql(statement).collect()
+        write()
     except PySparkException as error:
         if _SAME_TRANSACTION not in str(error):
             raise
-        session.sql(statement).collect()
+        write()

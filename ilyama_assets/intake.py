@@ -19,6 +19,7 @@ from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.drains.running import Pace, RunReport, drain_day
 from ilyama_assets.partitions import ARRIVAL_DAYS
 from ilyama_assets.plots import intake_plot
+from ilyama_assets.rejection_report import MOST_GROUPS, rejection_table
 from ilyama_assets.sources import SOURCE_KEYS
 from ilyama_assets.tables import (
     BATCH_LEDGER,
@@ -35,6 +36,7 @@ from ilyama_assets.tables import (
     TELEMETRY_SAMPLES,
 )
 from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.rejections import RejectionFilter
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_resources.spark import Spark
@@ -130,10 +132,13 @@ def _materializations(run: RunReport, parts: Intake) -> Iterator[MaterializeResu
     now = datetime.now(UTC)
     with parts.gateway.transaction() as tx:
         plot = intake_plot(tx.ledger.hourly(now - timedelta(days=1)), until=now)
+        groups = tx.rejections.largest_groups(RejectionFilter(), limit=MOST_GROUPS)
     for contract in INTAKE_TABLES:
         metadata = _metadata(run, parts, contract.name)
         if contract.name in (RAW_BATCHES.name, BATCH_LEDGER.name):
             metadata["intake over the last day"] = plot
+        if contract.name == REJECTED_BATCHES.name:
+            metadata["rejections by code, table and firmware"] = rejection_table(groups)
         yield MaterializeResult(asset_key=contract.name, metadata=metadata)
 
 

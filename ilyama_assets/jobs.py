@@ -6,6 +6,7 @@ from dagster import AssetSelection, define_asset_job, in_process_executor
 
 from ilyama_assets.checks.intake import INTAKE_CHECKS
 from ilyama_assets.compaction import compaction
+from ilyama_assets.device_tables import device_tables
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, SEQUENCE_GAPS
 
 _INTAKE = AssetSelection.assets(*(contract.name for contract in INTAKE_TABLES))
@@ -28,6 +29,13 @@ serving_job = define_asset_job(
     description="Bring current values and gaps in Delta up to the newest drain, and check them.",
 )
 
+device_tables_job = define_asset_job(
+    "device_tables_job",
+    selection=AssetSelection.assets(device_tables),
+    executor_def=in_process_executor,
+    description="Bring the device tables up to the newest drain, and check them.",
+)
+
 verification_job = define_asset_job(
     "verification_job",
     selection=AssetSelection.checks_for_assets(*(c.name for c in INTAKE_TABLES)) - _ON_WRITE,
@@ -42,4 +50,4 @@ compaction_job = define_asset_job(
     description="Rewrite the small files of each day into few.",
 )
 
-JOBS = [intake_job, serving_job, verification_job, compaction_job]
+JOBS = [intake_job, serving_job, device_tables_job, verification_job, compaction_job]

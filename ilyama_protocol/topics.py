@@ -31,6 +31,13 @@ class Address:
     topic_slug: str | None
     device_name: str | None
 
+    @property
+    def own_device_id(self) -> str | None:
+        """The id of a device that registers itself; None when the root is not a legal one."""
+        if self.device_name is None:
+            return None
+        return f"{self.topic_slug}/{self.device_name}" if self.topic_slug else self.device_name
+
 
 DEVICES_ROOT = "devices"
 RESERVED_SLUGS = frozenset({DEVICES_ROOT, "cdc"})
@@ -55,6 +62,11 @@ INBOUND_FILTERS = (
 def kind_of(relative_path: str) -> MessageKind | None:
     """Return what the part of a topic after `{topic_slug}/{device_name}/` carries."""
     return SYNC_PATHS.get(relative_path)
+
+
+def kind_on(topic: str) -> MessageKind | None:
+    """Return what a topic carries: a full one, or the part after a device's root."""
+    return kind_of(topic) or parse_topic(topic).kind
 
 
 def parse_topic(topic: str) -> Address:

@@ -120,14 +120,7 @@ class Warehouse:
         return set(self._within(table, bounds)[f"partition.{PARTITION}"].to_pylist())
 
     def _within(self, table: str, bounds: Bounds) -> pa.Table:
-        actions = pa.table(self._current(table).get_add_actions(flatten=True))
-        keep = pa.array([True] * actions.num_rows, pa.bool_())
-        for column, (lowest, highest) in bounds.items():
-            if f"min.{column}" in actions.column_names:
-                reaches = pc.greater_equal(actions[f"max.{column}"], lowest)
-                begins = pc.less_equal(actions[f"min.{column}"], highest)
-                keep = pc.and_(keep, pc.fill_null(pc.and_(reaches, begins), True))
-        return actions.filter(keep)
+        return within(pa.table(self._current(table).get_add_actions(flatten=True)), bounds)
 
     def replace(self, table: str, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
         """Put files in the place of others that hold the same rows, in one commit."""
@@ -177,6 +170,23 @@ class Warehouse:
         log = self.location(table) / "_delta_log"
         force_to_disk(log / f"{version:020}.json")
         force_to_disk(log)
+
+
+def within(actions: pa.Table, bounds: Bounds) -> pa.Table:
+    """Those of a table's files that may hold rows within the bounds, by their statistics."""
+    keep = pa.array([True] * actions.num_rows, pa.bool_())
+    for column, (lowest, highest) in bounds.items():
+        of_partition = f"partition.{column}"
+        low, high = (
+            (of_partition, of_partition)
+            if of_partition in actions.column_names
+            else (f"min.{column}", f"max.{column}")
+        )
+        if low in actions.column_names:
+            reaches = pc.greater_equal(actions[high], lowest)
+            begins = pc.less_equal(actions[low], highest)
+            keep = pc.and_(keep, pc.fill_null(pc.and_(reaches, begins), True))
+    return actions.filter(keep)
 
 
 def _add_action(file: DataFile, *, data_change: bool = True) -> AddAction:

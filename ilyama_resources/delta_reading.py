@@ -1,8 +1,9 @@
 """Reading the Delta tables in portions, for whoever compares them with something."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,8 +12,26 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from ilyama_resources.data_files import PARTITION
+from ilyama_resources.delta import Bounds, within
 
 _BATCH_ROWS = 64 * 1024
+_MESSAGES = 64
+"""Messages are up to half a megabyte each."""
+_PLACE = ("segment_id", "position")
+
+
+class MessagePlace(NamedTuple):
+    """Where a message landed, and where the tables took it up."""
+
+    segment_id: str
+    position: int
+    day: date
+    drain_id: int
+
+    @property
+    def key(self) -> str:
+        """Its place as one text."""
+        return f"{self.segment_id}/{self.position}"
 
 
 def table_version(root: Path, table: str) -> int | None:
@@ -32,12 +51,72 @@ def rows_of_devices(
     since: date | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Some columns of the rows of some devices, in portions; nothing while there is no table."""
-    wanted = pa.array(list(device_ids), pa.string())
+    return rows_with(root, table, columns, among={"device_id": device_ids}, since=since)
+
+
+def rows_with(
+    root: Path,
+    table: str,
+    columns: Sequence[str],
+    *,
+    among: Mapping[str, Iterable[str]],
+    since: date | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of the rows whose named columns have one of the given texts, in portions."""
+    wanted = {name: pa.array(list(texts), pa.string()) for name, texts in among.items()}
     for path in _files(root / table, since):
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+                rows = _plain(batch)
+                for name, texts in wanted.items():
+                    rows = rows.filter(pc.is_in(rows[name], value_set=texts))
+                yield rows
+
+
+def rows_at(
+    root: Path, table: str, columns: Sequence[str], *, places: Sequence[MessagePlace]
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of the rows that messages at certain places gave, in small portions.
+
+    Files are chosen by their statistics, and of those only the ones that hold such a message are
+    read any further.
+    """
+    wanted = pa.array([place.key for place in places], pa.string())
+    for path in _files_within(root / table, _bounds(places)) if places else ():
+        with pq.ParquetFile(path) as file:
+            keys = _keys(_plain_table(file.read(columns=list(_PLACE))))
+            if not pc.any(pc.is_in(keys, value_set=wanted)).as_py():
+                continue
+            names = [*dict.fromkeys((*_PLACE, *columns))]
+            for batch in file.iter_batches(_MESSAGES, columns=names):
                 plain = _plain(batch)
-                yield plain.filter(pc.is_in(plain["device_id"], value_set=wanted))
+                yield plain.filter(pc.is_in(_keys(plain), value_set=wanted))
+
+
+def _bounds(places: Sequence[MessagePlace]) -> Bounds:
+    return {
+        name: (min(values), max(values))
+        for name, values in zip(MessagePlace._fields, zip(*places, strict=True), strict=True)
+    }
+
+
+def _keys(rows: pa.Table | pa.RecordBatch) -> pa.Array:
+    position = pc.cast(rows["position"], pa.string())
+    return pc.binary_join_element_wise(rows["segment_id"], position, "/")
+
+
+def _plain_table(rows: pa.Table) -> pa.Table:
+    return pa.Table.from_batches(
+        map(_plain, rows.to_batches()), None if rows.num_rows else rows.schema
+    )
+
+
+def _files_within(location: Path, bounds: Bounds) -> list[str]:
+    try:
+        actions = pa.table(DeltaTable(location).get_add_actions(flatten=True))
+    except TableNotFoundError:
+        return []
+    return [str(location / path) for path in within(actions, bounds)["path"].to_pylist()]
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:

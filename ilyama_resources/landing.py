@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from ilyama_protocol.intake.outcomes import Message
+from ilyama_protocol.intake.outcomes import Message, Origin
 from ilyama_protocol.moments import day_of
 from ilyama_resources.durability import make_directory
 from ilyama_resources.errors import PlatformError
@@ -45,9 +45,12 @@ class Landing:
         self._segments = directory / "segments"
         self._drained = directory / "drained"
 
-    def write(self, segment_id: str, messages: Sequence[Message]) -> Segment:
+    def write(
+        self, segment_id: str, messages: Sequence[Message], *, origin: Origin = Origin.LIVE
+    ) -> Segment:
         """Land messages of one day; when this returns they survive a crash."""
-        return write_segment(self.path(segment_id, day_of(messages[0].landed_at)), messages)
+        path = self.path(segment_id, day_of(messages[0].landed_at))
+        return write_segment(path, messages, origin)
 
     def path(self, segment_id: str, day: date) -> Path:
         """Where a segment lies."""

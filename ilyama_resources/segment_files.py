@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ilyama_protocol.intake.outcomes import Message
+from ilyama_protocol.intake.outcomes import Message, Origin
 from ilyama_protocol.moments import day_number, day_of, utc
 from ilyama_resources.durability import force_to_disk, make_directory
 from ilyama_resources.faults import crash_point
@@ -33,6 +33,14 @@ SEGMENT_SCHEMA = pa.schema(
         pa.field("payload", pa.binary(), nullable=False),
     ]
 )
+_OF_REPLAYS = [
+    pa.field("rejection_id", pa.string(), nullable=False),
+    pa.field("timed_anew", pa.bool_(), nullable=False),
+]
+_REPLAY_SCHEMA = pa.schema([*SEGMENT_SCHEMA, *_OF_REPLAYS])
+_READING_SCHEMA = pa.schema(
+    [*SEGMENT_SCHEMA, *(field.with_nullable(True) for field in _OF_REPLAYS)]
+)
 SUFFIX = ".parquet"
 DRAFT = ".landing"
 MOST_MESSAGES = 50_000
@@ -47,6 +55,7 @@ class Segment(NamedTuple):
     bytes: int
     first_received_at: datetime
     last_received_at: datetime
+    origin: str = Origin.LIVE.value
 
 
 def portions(messages: Iterable[Message], *, max_bytes: int) -> Iterator[list[Message]]:
@@ -65,9 +74,9 @@ def portions(messages: Iterable[Message], *, max_bytes: int) -> Iterator[list[Me
         yield portion
 
 
-def write_segment(path: Path, messages: Sequence[Message]) -> Segment:
+def write_segment(path: Path, messages: Sequence[Message], origin: Origin = Origin.LIVE) -> Segment:
     """Land messages of one day; when this returns they survive a crash."""
-    segment = describe(path.stem, messages)
+    segment = describe(path.stem, messages)._replace(origin=origin.value)
     aside, table = path.with_suffix(DRAFT), _table(segment, messages)
     make_directory(path.parent)
     try:
@@ -101,10 +110,11 @@ def _write_durably(path: Path, table: pa.Table) -> None:
 
 def read_messages(path: Path, *, topics: frozenset[str] | None = None) -> Iterator[Message]:
     """The messages of a segment, in order; only those of certain topics when these are given."""
-    table = pq.read_table(path, schema=SEGMENT_SCHEMA)
+    table = pq.read_table(path, schema=_READING_SCHEMA)
     received_at = table["received_at"].cast(pa.int64()).to_pylist()
     names = table["topic"].to_pylist()
     payloads, properties = table["payload"], table["user_properties"]
+    rejections, anew = table["rejection_id"].to_pylist(), table["timed_anew"].to_pylist()
     for position, topic in enumerate(names):
         if topics is None or topic in topics:
             yield Message(
@@ -114,6 +124,8 @@ def read_messages(path: Path, *, topics: frozenset[str] | None = None) -> Iterat
                 payloads[position].as_py(),
                 received_at[position],
                 user_properties=dict(properties[position].as_py() or ()),
+                rejection_id=rejections[position],
+                timed_anew=bool(anew[position]),
             )
 
 
@@ -124,7 +136,7 @@ def read_topics(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def _table(segment: Segment, messages: Sequence[Message]) -> pa.Table:
-    columns = [
+    columns: list[Sequence[object]] = [
         [segment.segment_id] * len(messages),
         range(len(messages)),
         [message.topic for message in messages],
@@ -134,8 +146,13 @@ def _table(segment: Segment, messages: Sequence[Message]) -> pa.Table:
         [list(message.user_properties.items()) for message in messages],
         [message.payload for message in messages],
     ]
-    arrays = [pa.array(c, field.type) for c, field in zip(columns, SEGMENT_SCHEMA, strict=True)]
-    table = pa.Table.from_arrays(arrays, schema=SEGMENT_SCHEMA)
+    schema = SEGMENT_SCHEMA
+    if segment.origin == Origin.REJECTION:
+        schema = _REPLAY_SCHEMA
+        columns.append([message.rejection_id for message in messages])
+        columns.append([message.timed_anew for message in messages])
+    arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+    table = pa.Table.from_arrays(arrays, schema=schema)
     return table.replace_schema_metadata({"segment": _footer_text(segment)})
 
 
@@ -151,12 +168,14 @@ def describe(segment_id: str, messages: Sequence[Message]) -> Segment:
 
 def _footer_text(segment: Segment) -> str:
     first, last = segment.first_received_at.isoformat(), segment.last_received_at.isoformat()
-    return f"{segment.messages} {segment.bytes} {first} {last}"
+    return f"{segment.messages} {segment.bytes} {first} {last} {segment.origin}"
 
 
 def read_footer(path: Path) -> Segment:
     """What a segment says of itself."""
     metadata = pq.read_schema(path).metadata
-    messages, size, first, last = metadata[b"segment"].decode().split(" ")
+    # Segments of older builds say no origin: there was one only.
+    messages, size, first, last, *origin = metadata[b"segment"].decode().split(" ")
     first_at, last_at = datetime.fromisoformat(first), datetime.fromisoformat(last)
-    return Segment(path.stem, first_at.date(), int(messages), int(size), first_at, last_at)
+    told = (int(messages), int(size), first_at, last_at, *origin)
+    return Segment(path.stem, first_at.date(), *told)

@@ -29,6 +29,7 @@ from ilyama_resources.mqtt.reports import LandingReport
 from ilyama_resources.mqtt.resource import Broker
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.resource import Records
+from ilyama_resources.rejection_landing import ReplayLanding
 from ilyama_resources.settings import Ingest, load_settings
 from sensors.intake_runs import intake_runs
 from sensors.run_planning import RunPlan, plan_run
@@ -37,6 +38,8 @@ REASON = "ilyama/reason"
 LAND_FOR_S = 20.0
 LAND_AT_LEAST_S = 1.0
 LOOK_EVERY_S = 1.0
+REPLAYS_PER_TICK = 4
+"""Segments of rejections that are to be replayed: the tick has other things to do."""
 
 
 class Cursor(msgspec.Struct):
@@ -57,6 +60,7 @@ def mqtt_ingest(
     """Land what devices publish; request a run when something waits that none at work takes."""
     cursor = _bury_dead_runs(context, records.gateway)
     lake.landing.register_found(records.gateway)
+    _land_replays(records.gateway, lake)
 
     def plan() -> RunPlan:
         return _plan(context, records.gateway)
@@ -73,6 +77,15 @@ def mqtt_ingest(
         partition_key=decided.day.isoformat(), run_config=DRAIN_ONLY, tags={REASON: told}
     )
     return SensorResult(run_requests=[request], cursor=cursor)
+
+
+def _land_replays(gateway: Gateway, lake: DeltaLake) -> None:
+    """Land some of the rejections that are to be replayed; the next ticks land the rest."""
+    settings = load_settings()
+    replays = ReplayLanding(
+        gateway, lake.landing, settings.warehouse, segment_max_bytes=settings.segment_max_bytes
+    )
+    replays.land(at_most=REPLAYS_PER_TICK)
 
 
 class Landed(NamedTuple):

@@ -71,7 +71,7 @@ class MemoryPlatform:
                 event.payload,
                 event.received_at_us,
             )
-            by_device.setdefault(_device_id(event.topic), []).append(message)
+            by_device.setdefault(parse_topic(event.topic).own_device_id, []).append(message)
         for device_id, messages in by_device.items():
             self._decide(device_id, messages)
 
@@ -236,11 +236,3 @@ class MemoryPlatform:
             ],
             payloads=payloads,
         )
-
-
-def _device_id(topic: str) -> str | None:
-    address = parse_topic(topic)
-    if address.device_name is None:
-        return None
-    slug = address.topic_slug
-    return f"{slug}/{address.device_name}" if slug else address.device_name

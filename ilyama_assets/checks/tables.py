@@ -153,10 +153,11 @@ def ledger_balance_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
         .agg(F.sum("rows_received").alias("received"), F.sum(accounted).alias("accounted"))
         .where("received <> accounted")
     )
-    live = ledger.where("origin = 'live'").groupBy("segment_id").agg(F.count("*").alias("lines"))
+    landed = ledger.where("origin IN ('live', 'rejection')").groupBy("segment_id")
+    lines = landed.agg(F.count("*").alias("lines"))
     stored = read(spark.spark_session, lake.warehouse, RAW_BATCHES)
     messages = stored.groupBy("segment_id").agg(F.count("*").alias("messages"))
-    missing = messages.join(live, "segment_id", "full").where("NOT (messages <=> lines)")
+    missing = messages.join(lines, "segment_id", "full").where("NOT (messages <=> lines)")
     off, lost = unbalanced.count(), missing.count()
     return report(
         asset=BATCH_LEDGER.name,

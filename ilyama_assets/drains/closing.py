@@ -10,8 +10,11 @@ import pyarrow as pa
 from ilyama_assets.drains.encoding import ROW_COUNTS
 from ilyama_assets.drains.orders import RejectedNumbers
 from ilyama_assets.drains.projection import decoded, one_per_identity
+from ilyama_assets.drains.rejecting import OUTCOMES_SCHEMA, REJECTIONS_SCHEMA
+from ilyama_assets.drains.rejecting import decoded as decoded_rows
 from ilyama_assets.drains.sealing import Seal
 from ilyama_assets.drains.totals import GROUP
+from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.current_values import Lineage
@@ -33,7 +36,19 @@ def close_drain(tx: Transaction, drain: Drain, seal: Seal, *, served_instances: 
         tx.ledger.add(_ledger_totals(drain, totals))
     tx.sequences.advance(seal.sequences, drain_id=drain.drain_id)
     tx.sequences.note_rejections([_rejected_batch(numbers) for numbers in seal.rejected])
+    _write_rejections(tx, drain, seal)
     _advance_current_values(tx, drain, seal, served_instances=served_instances)
+
+
+def _write_rejections(tx: Transaction, drain: Drain, seal: Seal) -> None:
+    """Rejections begin their life; those that were replayed go on with it."""
+    rejected = decoded_rows(seal.rejections, REJECTIONS_SCHEMA)
+    if drain.origin == Origin.REJECTION:
+        tx.rejections.judge_again(rejected)
+        outcomes = decoded_rows(seal.replayed, OUTCOMES_SCHEMA)
+        tx.rejection_replays.settle(outcomes, drain_id=drain.drain_id)
+    else:
+        tx.rejections.add(rejected)
 
 
 def _advance_current_values(

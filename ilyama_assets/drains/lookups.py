@@ -131,7 +131,8 @@ def _payload_rows(
         near = lines.filter(pc.is_in(lines["payload_sha256"], wanted))
         clean = pc.and_(pc.equal(near["rows_conflict"], 0), pc.equal(near["rows_below_floor"], 0))
         stored = pc.is_in(near["outcome"], pa.array(["accepted", "duplicate"]))
-        of_rows = pc.and_(pc.equal(near["kind"], "rows"), pc.equal(near["origin"], "live"))
+        decided = pc.is_in(near["origin"], pa.array(["live", "rejection"]))
+        of_rows = pc.and_(pc.equal(near["kind"], "rows"), decided)
         kept = near.filter(pc.and_(clean, pc.and_(stored, of_rows)))
         yield from _as_batches(kept.select(list(_PAYLOAD)))
 

@@ -122,6 +122,10 @@ class Products(msgspec.Struct):
     """The newest values of devices, as Arrow streams."""
     crowded: list[tuple[str, str]] = []
     """Lineages with more instances than are served from Postgres."""
+    rejections: list[bytes] = []
+    """What was refused, as Arrow streams."""
+    replayed: list[bytes] = []
+    """What became of replayed messages, as Arrow streams."""
     ledger: bytes = b""
     keys: dict[str, str] = {}
     sequences: list[tuple[str, SequenceChange]] = []
@@ -149,6 +153,7 @@ def rejected_numbers(rejected: RejectedMessage) -> RejectedNumbers:
     )
 
 
+_STREAMS = ("current", "rejections", "replayed")
 _order_decoder = msgspec.msgpack.Decoder(WorkOrder)
 _products_decoder = msgspec.msgpack.Decoder(Products)
 _encoder = msgspec.msgpack.Encoder()
@@ -171,10 +176,11 @@ def decode_products(data: bytes) -> Products:
 
 def in_portions(products: Products) -> Iterator[Products]:
     """Products in parts that each fit a message to the driver; joined they are the same."""
-    first, *others = products.current or [b""]
-    yield msgspec.structs.replace(products, current=[first])
-    for values in others:
-        yield Products(current=[values])
+    first = {name: getattr(products, name)[:1] for name in _STREAMS}
+    yield msgspec.structs.replace(products, **first)
+    for name in _STREAMS:
+        for stream in getattr(products, name)[1:]:
+            yield msgspec.structs.replace(Products(), **{name: [stream]})
 
 
 def spread(devices: Iterable[DeviceOrder], tasks: int) -> list[list[DeviceOrder]]:

@@ -23,6 +23,7 @@ from ilyama_assets.drains.deciding import Decider
 from ilyama_assets.drains.errors import DrainHeld, DrainInterrupted, WarehouseAhead
 from ilyama_assets.drains.orders import WorkOrder
 from ilyama_assets.drains.planning import plan_drain
+from ilyama_assets.drains.recalling import recall_rejections
 from ilyama_assets.drains.replay import replay_day
 from ilyama_assets.drains.sealing import (
     IntegrityReport,
@@ -77,6 +78,7 @@ class Intake:
             self.warehouse.ensure(contract)
         self.landing.register_found(self.gateway)
         self._refuse_older_records()
+        recall_rejections(self.gateway, self.warehouse)
 
     def _refuse_older_records(self) -> None:
         # The tables first: another run may open and commit a drain between the two readings.
@@ -145,9 +147,12 @@ class Intake:
             if not waiting:
                 return None
             drain_id = tx.drains.last_id() + 1
-            tx.drains.open(drain_id, waiting[0].day, origin=Origin.LIVE)
+            tx.drains.open(drain_id, waiting[0].day, origin=waiting[0].origin)
             taken = tx.segments.take(
-                waiting[0].day, drain_id, at_most_bytes=self.settings.drain_max_bytes
+                waiting[0].day,
+                drain_id,
+                at_most_bytes=self.settings.drain_max_bytes,
+                origin=waiting[0].origin,
             )
             tx.drains.measure(
                 drain_id,

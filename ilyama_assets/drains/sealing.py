@@ -27,6 +27,8 @@ class Seal(msgspec.Struct):
     findings: Findings
     sequences: list[tuple[str, SequenceChange]] = []
     rejected: list[RejectedNumbers] = []
+    rejections: list[bytes] = []
+    replayed: list[bytes] = []
 
 
 class IntegrityReport(msgspec.Struct):
@@ -73,6 +75,8 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         findings=_joined(p.findings for p in products),
         sequences=[change for p in products for change in p.sequences],
         rejected=[numbers for p in products for numbers in p.rejected],
+        rejections=[rejected for p in products for rejected in p.rejections],
+        replayed=[outcomes for p in products for outcomes in p.replayed],
     )
 
 

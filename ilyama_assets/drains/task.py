@@ -30,11 +30,12 @@ from ilyama_assets.drains.orders import (
     rejected_numbers,
 )
 from ilyama_assets.drains.projection import encoded, projected
+from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
 from ilyama_assets.drains.totals import encoded_totals
-from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, TABLES
+from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, REJECTED_BATCHES, TABLES
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
-from ilyama_protocol.intake.outcomes import CurrentValue, CurrentValues, Message, Outcomes
+from ilyama_protocol.intake.outcomes import CurrentValue, CurrentValues, Message, Origin, Outcomes
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
@@ -114,7 +115,12 @@ class _Task:
         integrity.findings.out_of_window = self._out_of_window
         self._products.findings = integrity.findings
         self._products.current = list(encoded(self._current))
-        self._products.ledger = encoded_totals(self._decided.tables.get(BATCH_LEDGER.name, []))
+        ledger = self._decided.tables.get(BATCH_LEDGER.name, [])
+        self._products.ledger = encoded_totals(ledger)
+        rejected = self._decided.tables.get(REJECTED_BATCHES.name, [])
+        self._products.rejections = encoded_rejections(rejected)
+        if self._order.origin is Origin.REJECTION:
+            self._products.replayed = encoded_outcomes(ledger)
         order = self._order
         stem = f"drain-{order.drain_id:08}-{order.attempt}-{order.number:03}-{uuid4().hex}"
         files = write_tables(Path(order.warehouse), self._decided.tables, stem=stem)

@@ -53,7 +53,7 @@ def days_worth_compacting(
     warehouse: Warehouse, contract: TableContract, *, most_files: int
 ) -> list[date]:
     """The days of a table with more small files than that."""
-    small = [file for file in warehouse.files(contract.name) if _is_small(file)]
+    small = [file for file in warehouse.files(contract.name) if is_small(file)]
     days = {file.day for file in small}
     crowded = [day for day in days if sum(file.day == day for file in small) > most_files]
     return sorted(map(date.fromisoformat, crowded))
@@ -71,7 +71,7 @@ def compact_day(
     old = [
         file
         for file in warehouse.files(contract.name)
-        if file.day == day.isoformat() and _is_small(file)
+        if file.day == day.isoformat() and is_small(file)
     ]
     location = warehouse.location(contract.name)
     groups = pa.table({"paths": [[file.path for file in group] for group in _groups(old)]})
@@ -93,7 +93,8 @@ def compact_day(
     )
 
 
-def _is_small(file: DataFile) -> bool:
+def is_small(file: DataFile) -> bool:
+    """Whether a file is worth being put together with others."""
     return file.size < SMALL_BYTES and file.rows < SMALL_ROWS
 
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from ilyama_assets.tables import METRIC_DATAPOINT, STATE_DATAPOINT
+from ilyama_assets.transforms.newest_in_arrow import merged_rows, newest_rows
 from ilyama_resources.data_files import TableContract, as_declared
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.postgres.derived_runs import DerivedRun
@@ -47,7 +48,6 @@ _POINTS_DDL: Final = ", ".join(
     )
 )
 _FILES: Final = pa.schema([("kind", pa.list_(pa.string())), ("path", pa.list_(pa.string()))])
-_MOST_GROUPS: Final = 2**62
 _MOST_HELD: Final = 2_000_000
 """So many points are in memory at once, about half a gigabyte."""
 
@@ -73,12 +73,9 @@ def newest_points_of_drains(
 
 def newest_points(points: pa.Table) -> pa.Table:
     """The newest of each key; of two at one moment, the source's rank and corrections decide."""
-    keys = _numbered(points)
     moments = points["ts"].cast(pa.int64()).to_numpy()
-    order = np.lexsort((points["revision"].to_numpy(), -_ranked(points["source"]), moments, keys))
-    in_order = keys[order]
-    is_last = np.append(in_order[1:] != in_order[:-1], True)[: len(order)]
-    return points.take(pa.array(order[is_last]))
+    order = (moments, -_ranked(points["source"]), points["revision"].to_numpy())
+    return newest_rows(points, key=IDENTITY, order=order)
 
 
 def _newest_of_files(
@@ -95,17 +92,7 @@ def _newest_of_files(
 
 def merged_points(found: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The newest points of several tables: of each key one, as far as memory allows."""
-    held: list[pa.Table] = []
-    for points in found:
-        held.append(points)
-        if sum(table.num_rows for table in held) > _MOST_HELD:
-            merged = newest_points(pa.concat_tables(held))
-            held = [merged]
-            if merged.num_rows > _MOST_HELD // 2:
-                yield merged
-                held = []
-    if held:
-        yield newest_points(pa.concat_tables(held))
+    return merged_rows(found, newest_points, most_held=_MOST_HELD)
 
 
 def _newest_of_file(path: str, kind: str, drains: Drains) -> pa.Table:
@@ -145,19 +132,3 @@ def _ranked(names: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     ranks = np.argsort(np.argsort(encoded.dictionary.to_pylist()))
     found: npt.NDArray[np.int64] = ranks[encoded.indices.to_numpy()]
     return found
-
-
-def _numbered(points: pa.Table) -> npt.NDArray[np.int64]:
-    """A number for the key of each point, the same where the key is."""
-    numbers = np.zeros(points.num_rows, np.int64)
-    count = 1
-    for name in IDENTITY:
-        texts = points[name].combine_chunks().dictionary_encode()
-        size = len(texts.dictionary) + 1
-        if count * size > _MOST_GROUPS:
-            found, numbers = np.unique(numbers, return_inverse=True)
-            count = len(found)
-        codes = pc.fill_null(texts.indices, size - 1).to_numpy()
-        numbers = numbers * size + codes
-        count *= size
-    return numbers

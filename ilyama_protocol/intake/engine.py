@@ -132,7 +132,8 @@ class IntakeEngine:
 
     def _received_at(self, message: Message) -> int:
         """The message's place on the device's clock; one that is replayed has its own already."""
-        if self._device.device_id is None or self.decisions.origin is not Origin.LIVE:
+        is_live = self.decisions.origin is Origin.LIVE
+        if self._device.device_id is None or not (is_live or message.timed_anew):
             return message.landed_at
         return self.decisions.state.receive(message.landed_at, len(message.payload))
 

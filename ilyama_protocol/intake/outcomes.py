@@ -50,6 +50,10 @@ class Message(msgspec.Struct, frozen=True):
     landed_at: int
     qos: int = 1
     user_properties: dict[str, str] = {}
+    rejection_id: str | None = None
+    """The rejection that this message replays."""
+    timed_anew: bool = False
+    """Whether a replayed message has no place on its device's clock and needs a new one."""
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -91,6 +95,8 @@ class RejectedMessage(msgspec.Struct, frozen=True):
     @property
     def rejection_id(self) -> str:
         """The rejection's name: a UUIDv8 of the message's place, the same in every replay."""
+        if self.arrival.message.rejection_id is not None:
+            return self.arrival.message.rejection_id
         place = f"{self.arrival.message.segment_id}/{self.arrival.message.position}"
         number = int.from_bytes(sha256(place.encode()).digest()[:16])
         number = number & ~(0xF << 76) | 0x8 << 76

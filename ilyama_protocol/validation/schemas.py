@@ -56,14 +56,19 @@ def _columns(declared: Any) -> tuple[SchemaColumn, ...]:
     columns: dict[str, SchemaColumn] = {}
     for index, column in enumerate(declared):
         path = f"{_PATH}.columns[{index}]"
-        parsed = _column(column, path)
+        parsed = declared_column(column, path)
         if parsed.name in columns:
             raise SchemaFault(f"{path}.name", f"column {shown(parsed.name)} is named twice")
         columns[parsed.name] = parsed
     return tuple(columns.values())
 
 
-def _column(column: Any, path: str) -> SchemaColumn:
+def declared_column(column: Any, path: str) -> SchemaColumn:
+    """Return a column as an envelope declares it.
+
+    Raises:
+        SchemaFault: It is malformed.
+    """
     if not isinstance(column, dict):
         raise SchemaFault(path, "each column must be an object")
     if not isinstance(name := column.get("name"), str):

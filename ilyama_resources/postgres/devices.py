@@ -63,6 +63,12 @@ class Devices:
         devices = [RegisteredDevice(*row) for row in self._connection.execute(query)]
         return {device.device_id: device for device in devices}
 
+    def projects(self, device_ids: Iterable[str]) -> dict[str, str | None]:
+        """The project of each of the given devices that is registered."""
+        query = select(DEVICE.c.device_id, DEVICE.c.project_id)
+        rows = self._connection.execute(query.where(DEVICE.c.device_id.in_(list(device_ids))))
+        return {device_id: project_id for device_id, project_id in rows}
+
     def page(self, *, after: str | None, limit: int) -> list[DeviceEntry]:
         """The next devices after an id, in its order."""
         query = _entries().order_by(DEVICE.c.device_id).limit(limit)

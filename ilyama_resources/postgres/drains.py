@@ -53,6 +53,8 @@ class Drain(NamedTuple):
 
 _FIELDS = [DRAIN.c[name] for name in Drain._fields]
 _REFERRING = (DRAIN_SEAL, SEGMENT, LEDGER_TOTAL)
+_DECIDED_THEN_WRITTEN = ("live", "day", "rejection")
+"""Origins of drains that write what they decide; a release writes what was decided before."""
 
 
 def _drain(row: tuple[object, ...]) -> Drain:
@@ -182,6 +184,12 @@ class Drains:
         """The newest drain that is closed."""
         newest = self.page(state=DrainState.DONE, limit=1)
         return newest[0] if newest else None
+
+    def wrote_in_order(self, first: int, last: int) -> bool:
+        """Whether drains surely wrote their rows in the order in which these were decided."""
+        within = DRAIN.c.drain_id.between(first, last)
+        known = select(func.count()).where(within, DRAIN.c.origin.in_(_DECIDED_THEN_WRITTEN))
+        return self._connection.scalar(known) == last - first + 1
 
     def find(self, drain_id: int) -> Drain | None:
         """One drain by its id."""

@@ -22,6 +22,7 @@ from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres.api_tokens import ApiTokens
+from ilyama_resources.postgres.audit import AuditLog
 from ilyama_resources.postgres.current_values import CurrentValues
 from ilyama_resources.postgres.derived_runs import DerivedRuns
 from ilyama_resources.postgres.device_states import DeviceStates
@@ -31,6 +32,8 @@ from ilyama_resources.postgres.events import Events
 from ilyama_resources.postgres.idempotent_answers import IdempotentAnswers
 from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.registries import Registries
+from ilyama_resources.postgres.rejection_replays import RejectionReplays
+from ilyama_resources.postgres.rejections import Rejections
 from ilyama_resources.postgres.schema_versions import is_newest, upgrade
 from ilyama_resources.postgres.segments import Segments
 from ilyama_resources.postgres.sequences import Sequences
@@ -68,6 +71,9 @@ class Transaction:
         self.current_values = CurrentValues(connection)
         self.ledger = Ledger(connection)
         self.events = Events(connection)
+        self.audit = AuditLog(connection)
+        self.rejections = Rejections(connection)
+        self.rejection_replays = RejectionReplays(connection)
         self.registries = Registries(connection)
         self.derived_runs = DerivedRuns(connection)
         self.sequences = Sequences(connection)

@@ -17,6 +17,7 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Numeric,
+    Sequence,
     SmallInteger,
     Table,
     Text,
@@ -38,7 +39,9 @@ WAREHOUSE = Table(
     Column("id", SmallInteger, primary_key=True),
     Column("warehouse_id", Text, nullable=False),
     Column("stale_after_h", Double, nullable=False),
+    Column("rejections_known", Boolean, nullable=False, server_default="false"),
 )
+"""`rejections_known`: those that the tables held before `rejection` was made are in it too."""
 
 DEVICE = Table(
     "device",
@@ -123,6 +126,7 @@ SEGMENT = Table(
     _moment("last_received_at", nullable=False),
     _moment("registered_at", nullable=False),
     Column("drain_id", BigInteger, ForeignKey("drain.drain_id")),
+    Column("origin", Text, nullable=False, server_default="live"),
 )
 
 LEDGER_TOTAL = Table(
@@ -283,3 +287,71 @@ EVENT = Table(
     Column("message", Text, nullable=False),
     Column("details", JSONB, nullable=False),
 )
+
+AUDIT_LOG = Table(
+    "audit_log",
+    METADATA,
+    Column("audit_id", BigInteger, Sequence("audit_log_number"), primary_key=True),
+    Column("at", DateTime(timezone=True), primary_key=True),
+    Column("actor", Text, nullable=False),
+    Column("verb", Text, nullable=False),
+    Column("resource", Text, nullable=False),
+    Column("old", JSONB(none_as_null=True)),
+    Column("new", JSONB(none_as_null=True)),
+)
+"""In partitions by month; triggers refuse every change of what is written."""
+
+REJECTION = Table(
+    "rejection",
+    METADATA,
+    Column("rejection_id", Uuid(as_uuid=False), primary_key=True),
+    Column("code", Text, nullable=False),
+    Column("json_path", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("source_table", Text, nullable=False),
+    Column("device_id", Text, nullable=False),
+    Column("firmware_version", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("segment_id", Text, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    _moment("received_at", nullable=False),
+    Column("drain_id", BigInteger, nullable=False),
+    Column("day", Date, nullable=False),
+    Column("payload_bytes", BigInteger, nullable=False),
+    Column("first_code", Text, nullable=False),
+    _moment("clock_at"),
+    Column("clock_bytes", BigInteger),
+    Column("state", Text, nullable=False),
+    Column("note", Text),
+    Column("replays", Integer, nullable=False),
+    Column("last_outcome", Text),
+    Column("last_drain_id", BigInteger),
+    _moment("changed_at", nullable=False),
+)
+"""An unknown table or device is the empty text. What is wrong is told as the last look at it found;
+`first_code` is what the first one found. `clock_at` and `clock_bytes` are the message's place on
+its device's clock, null as long as it has none."""
+
+REJECTION_REPLAY = Table(
+    "rejection_replay",
+    METADATA,
+    Column(
+        "rejection_id", Uuid(as_uuid=False), ForeignKey(REJECTION.c.rejection_id), primary_key=True
+    ),
+    Column("attempt", Integer, primary_key=True),
+    _moment("requested_at", nullable=False),
+    Column("requested_by", Text, nullable=False),
+    _moment("received_at", nullable=False),
+    Column("timed_anew", Boolean, nullable=False),
+    Column("payload_bytes", BigInteger, nullable=False),
+    Column("corrected", LargeBinary),
+    Column("segment_id", Text),
+    Column("position", BigInteger),
+    Column("landed", Boolean, nullable=False),
+    Column("drain_id", BigInteger),
+    Column("outcome", Text),
+    Column("code", Text),
+)
+"""`received_at` is what the replayed message carries; `corrected` are bytes to send instead of the
+stored ones."""

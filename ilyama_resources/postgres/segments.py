@@ -9,17 +9,19 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from ilyama_protocol.intake.outcomes import Origin
 from ilyama_resources.postgres.schema import DRAIN, SEGMENT
 from ilyama_resources.segment_files import Segment
 
 
 class PendingDay(NamedTuple):
-    """What waits to be drained of one arrival day."""
+    """What waits to be drained of one arrival day and origin."""
 
     day: date
     segments: int
     messages: int
     bytes: int
+    origin: str = Origin.LIVE.value
 
 
 _FIELDS = [SEGMENT.c[name] for name in Segment._fields]
@@ -46,17 +48,18 @@ class Segments:
         return set(self._connection.scalars(query))
 
     def pending(self, day: date | None = None) -> list[PendingDay]:
-        """What waits, by arrival day, oldest first."""
+        """What waits, by arrival day and origin: the oldest day first, then who waits longest."""
         query = (
             select(
                 SEGMENT.c.day,
                 func.count(),
                 func.sum(SEGMENT.c.messages),
                 func.sum(SEGMENT.c.bytes),
+                SEGMENT.c.origin,
             )
             .where(SEGMENT.c.drain_id.is_(None))
-            .group_by(SEGMENT.c.day)
-            .order_by(SEGMENT.c.day)
+            .group_by(SEGMENT.c.day, SEGMENT.c.origin)
+            .order_by(SEGMENT.c.day, func.min(SEGMENT.c.registered_at))
         )
         if day is not None:
             query = query.where(SEGMENT.c.day == day)
@@ -69,11 +72,13 @@ class Segments:
         )
         return self._connection.scalar(query) or 0
 
-    def take(self, day: date, drain_id: int, *, at_most_bytes: int) -> list[Segment]:
+    def take(
+        self, day: date, drain_id: int, *, at_most_bytes: int, origin: str = Origin.LIVE.value
+    ) -> list[Segment]:
         """Give the day's oldest waiting segments to a drain: one at least, then up to a size."""
         query = (
             select(*_FIELDS)
-            .where(SEGMENT.c.drain_id.is_(None), SEGMENT.c.day == day)
+            .where(SEGMENT.c.drain_id.is_(None), SEGMENT.c.day == day, SEGMENT.c.origin == origin)
             .order_by(SEGMENT.c.segment_id)
             .with_for_update()
         )

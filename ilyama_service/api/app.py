@@ -11,7 +11,16 @@ from fastapi_offline import FastAPIOffline
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings
-from ilyama_service.api import current_values, devices, drains, gaps, health, ingest, ledger
+from ilyama_service.api import (
+    current_values,
+    devices,
+    drains,
+    gaps,
+    health,
+    ingest,
+    ledger,
+    rejections,
+)
 from ilyama_service.api.errors import answer_errors
 from ilyama_service.api.observing import Observer
 from ilyama_service.api.parts import Parts, make_parts
@@ -19,8 +28,9 @@ from ilyama_service.api.parts import Parts, make_parts
 # Not more than the gateway has connections: who waits for one should wait outside.
 THREADS: Final = 12
 _DESCRIPTION: Final = """
-CloudEvents in, current values, ledger, drains and devices out. Send `Authorization: Bearer TOKEN`.
-Every refusal is `{error_code, message, details}`; lists go on with `next_cursor`.
+CloudEvents in; current values, ledger, drains, devices and rejections out. Send
+`Authorization: Bearer TOKEN`. Every refusal is `{error_code, message, details}`; lists go on with
+`next_cursor`.
 """
 
 
@@ -38,7 +48,7 @@ def create_app(settings: Settings, gateway: Gateway, landing: Landing) -> FastAP
     )
     app.state.parts = parts
     answer_errors(app)
-    for group in (health, ingest, current_values, ledger, drains, gaps, devices):
+    for group in (health, ingest, current_values, ledger, drains, gaps, devices, rejections):
         app.include_router(group.router)
     app.add_middleware(Observer, metrics=parts.metrics)
     return app

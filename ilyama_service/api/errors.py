@@ -5,6 +5,7 @@ ApiError
 ├── NotFound               404 nothing there
 ├── UnknownCursor          404 no list has given out such a cursor
 ├── KeyUsedForAnotherBody  409 an idempotency key comes again with another body
+├── Conflict               409 the state of a thing does not allow it
 ├── BodyTooLarge           413
 ├── UnsupportedMediaType   415
 ├── NotAcceptable          422 a body that is no CloudEvent
@@ -44,7 +45,7 @@ _MEANINGS: Final = {
     401: "There is no valid token in the request.",
     404: "There is nothing under this name.",
     405: "The route does not know this method.",
-    409: "The idempotency key was used for another body.",
+    409: "The idempotency key was used for another body, or the state does not allow it.",
     413: "The body is larger than the setting allows.",
     415: "The body is of a type that is not accepted here.",
     422: "A parameter or the body is not as it should be.",
@@ -105,6 +106,12 @@ class KeyUsedForAnotherBody(ApiError):
     """An idempotency key comes again with another body."""
 
     status, error_code = 409, "idempotency_key_reused"
+
+
+class Conflict(ApiError):
+    """The state of a thing does not allow what was asked for."""
+
+    status, error_code = 409, "conflict"
 
 
 class BodyTooLarge(ApiError):

@@ -2,16 +2,17 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import micros
 from ilyama_service.api.errors import NotAcceptable, Unavailable, UnsupportedMediaType, documented
 from ilyama_service.api.group_commit import LandingFailed
+from ilyama_service.api.mutations import IdempotencyKey
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.cloudevents import NotACloudEvent, message_received, texts_of
 
@@ -49,16 +50,6 @@ _BODY: Final = {
         BATCH: {"schema": {"type": "array", "items": _EVENT}},
     },
 }
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        min_length=1,
-        max_length=255,
-        pattern="^[!-~]+$",
-        description="The same key and body within a day get the same answer and land once.",
-    ),
-]
-
 router = APIRouter(tags=["ingest"])
 
 

@@ -19,6 +19,7 @@ from ilyama_service.cli.commands import (
     ui,
     up,
 )
+from ilyama_service.cli.rejection_commands import rejections
 from ilyama_service.cli.sentences import sentence_of
 
 FAILED = 1
@@ -41,6 +42,7 @@ app.command("ingest")(ingest)
 app.command("drain")(drain)
 app.command("drains")(drains)
 app.command("gaps")(gaps)
+app.add_typer(rejections, name="rejections")
 app.command("ui")(ui)
 app.command("simulate")(simulate)
 

@@ -166,14 +166,29 @@ def simulate(
     verify: Annotated[
         bool, typer.Option("--verify", help="Send nothing; compare a run with the platform.")
     ] = False,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Play one misbehaviour by its name and tell what came of it; may be repeated."
+        ),
+    ] = None,
+    list_scenarios: Annotated[
+        bool, typer.Option("--list", help="Send nothing; list the scenarios.")
+    ] = False,
     wait: Annotated[
         float, typer.Option(min=0, help="Seconds to wait for drains, or for the last probes.")
     ] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Publish like a fleet of devices, good and bad; or verify what became of that."""
-    from ilyama_service.cli import simulating
+    from ilyama_service.cli import scenarios, simulating
 
+    if list_scenarios:
+        scenarios.list_scenarios(as_json=as_json)
+        return
+    if scenario:
+        scenarios.play_scenarios(scenario, slug=slug, wait_s=wait, as_json=as_json)
+        return
     if verify:
         simulating.verify_run(run, wait_s=wait, as_json=as_json)
         return

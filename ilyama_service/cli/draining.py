@@ -16,17 +16,21 @@ from dagster import (
 from dagster._core.errors import DagsterAssetCheckFailedError
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ilyama_resources.device_tables import DEVICE_TABLES
 from ilyama_resources.embedded.postgres_server import postgres_in_use
 from ilyama_resources.embedded.spark_server import spark_in_use
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, LockTaken
+from ilyama_resources.rejection_landing import ReplayLanding
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_service.cli.consoles import console, errors
 from ilyama_service.dagster_home import DagsterHome
 from ilyama_service.dagster_instances import foreground_instance
 
 POLL_S = 0.5
+DERIVED = ("current_value", DEVICE_TABLES)
+_DERIVING = ("serving_job", "device_tables_job")
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -37,7 +41,14 @@ def drain_everything(*, verify: bool) -> None:
     with postgres_in_use(settings) as url:
         gateway = Gateway(url)
         gateway.migrate()
-        Landing(settings.landing).register_found(gateway)
+        landing = Landing(settings.landing)
+        landing.register_found(gateway)
+        ReplayLanding(
+            gateway,
+            landing,
+            settings.warehouse,
+            segment_max_bytes=settings.segment_max_bytes,
+        ).land()
         if verify or _something_waits(gateway):
             _say_when_another_drains(gateway)
             with spark_in_use(settings), _progress(gateway):
@@ -60,7 +71,7 @@ def _run(settings: Settings, gateway: Gateway, *, verify: bool) -> None:
             intake.execute_in_process(
                 instance=instance, partition_key=day.isoformat(), run_config=config
             )
-        for job in ("serving_job", *(["verification_job"] if verify else [])):
+        for job in (*_DERIVING, *(["verification_job"] if verify else [])):
             _check_reports(defs.resolve_job_def(job), instance)
 
 
@@ -109,7 +120,7 @@ def _next_day(gateway: Gateway) -> date | None:
 
 def _something_waits(gateway: Gateway) -> bool:
     with gateway.transaction() as tx:
-        derived = tx.derived_runs.last("current_value").to_drain
+        derived = min(tx.derived_runs.last(asset).to_drain for asset in DERIVED)
         behind = derived < tx.drains.last_done_id()
     return behind or _next_day(gateway) is not None
 

@@ -37,7 +37,7 @@ def run_fleet(run: Run, *, register: bool, as_json: bool) -> None:
     with ExitStack() as stack:
         broker_url = stack.enter_context(broker_in_use(settings))
         wants_records = register or run.plan.probe_every > 0
-        gateway = stack.enter_context(_records(settings)) if wants_records else None
+        gateway = stack.enter_context(records(settings)) if wants_records else None
         simulator = Simulator(settings, broker_url, gateway)
         if register:
             simulator.register(run.plan)
@@ -94,7 +94,7 @@ def verify_run(run: str | None, *, wait_s: float, as_json: bool) -> None:
     settings = load_settings()
     settings.make_directories()
     expected = Expectations.read(find_record(settings, run))
-    with _records(settings) as gateway:
+    with records(settings) as gateway:
         report = Verification(expected, settings.warehouse, gateway).verify(wait_s=wait_s)
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
@@ -105,7 +105,8 @@ def verify_run(run: str | None, *, wait_s: float, as_json: bool) -> None:
 
 
 @contextmanager
-def _records(settings: Settings) -> Iterator[Gateway]:
+def records(settings: Settings) -> Iterator[Gateway]:
+    """The records of the platform, while they are needed."""
     with postgres_in_use(settings) as url:
         gateway = Gateway(url)
         try:

@@ -361,6 +361,7 @@ def show(status: Status) -> None:
     if status.telemetry_missing:
         told = f"missing    {status.telemetry_missing:,} telemetry batches: see `ilyama gaps`"
         console.print(told, style="yellow", highlight=False)
+    console.print(f"rejections {status.open_rejections:,} open", highlight=False)
     if status.busiest_device is not None:
         busiest = status.busiest_device
         console.print(

@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
-from uuid import UUID
 from zlib import crc32
 
 import msgspec
 import orjson
 
+from ilyama_service.simulator.envelopes import row_batch, uuid7
 from ilyama_service.simulator.faults import spoiled
 from ilyama_service.simulator.messages import Behaviour, Change, Draft, SentRow
 from ilyama_service.simulator.plan import FleetPlan
@@ -150,21 +150,14 @@ class SimulatedDevice:
     def _batch(
         self, behaviour: Behaviour, table: str, changes: list[Change], *, epoch: str | None = None
     ) -> Draft:
-        numbers = [change["commit_seq"] for change in changes]
-        document: dict[str, Any] = {
-            "format_version": 1,
-            "capture_strategy": "sqlite_row_batch_v1",
-            "batch_id": self._uuid7(),
-            "journal_epoch": epoch or self._epoch,
-            "source_table": table,
-            "schema_hash": SCHEMA_HASHES[table],
-            "first_commit_seq": min(numbers),
-            "last_commit_seq": max(numbers),
-        }
-        if table not in self._declared or self._chance.random() < _DECLARES_AGAIN:
-            document["schema_columns"] = DECLARATIONS[table]
-            self._declared.add(table)
-        document["rows"] = changes
+        document = row_batch(
+            changes,
+            batch_id=self._uuid7(),
+            epoch=epoch or self._epoch,
+            table=table,
+            schema_hash=SCHEMA_HASHES[table],
+            schema_columns=self._announced(table),
+        )
         return Draft(
             behaviour=behaviour,
             batch_id=document["batch_id"],
@@ -173,6 +166,12 @@ class SimulatedDevice:
             journal_epoch=document["journal_epoch"],
             rows=[_sent_row(change) for change in changes],
         )
+
+    def _announced(self, table: str) -> dict[str, Any] | None:
+        if table in self._declared and self._chance.random() >= _DECLARES_AGAIN:
+            return None
+        self._declared.add(table)
+        return DECLARATIONS[table]
 
     def _padded(self, document: dict[str, Any]) -> bytes:
         payload = orjson.dumps(document)
@@ -183,9 +182,7 @@ class SimulatedDevice:
         return payload[:-1] + b',"padding":"' + noise.encode() + b'"}'
 
     def _uuid7(self) -> str:
-        low = self._chance.getrandbits(74)
-        number = self._moment_ms << 80 | 0x7 << 76 | (low >> 62) << 64 | 0b10 << 62
-        return str(UUID(int=number | low & ((1 << 62) - 1)))
+        return uuid7(self._moment_ms, self._chance.getrandbits(74))
 
 
 def _sent_row(change: Change) -> SentRow:

@@ -60,9 +60,9 @@ class Simulator:
             BrokerUnavailable: there is no broker, or it refuses. One that is lost later is
                 waited for.
         """
-        self._ensure_session()
+        ensure_session(self._settings, self._broker_url)
         plan = run.plan
-        with self._connected(run.connections) as clients:
+        with connected(self._settings, self._broker_url, run.connections) as clients:
             yield self._run_once(run, plan, clients, progress)
             while run.messages is None and not self.stopped.is_set():
                 plan = plan.renewed()
@@ -105,11 +105,6 @@ class Simulator:
     def _patience_s(self) -> float:
         return _ACKNOWLEDGED_AFTER_STOP_S if self.stopped.is_set() else _ACKNOWLEDGED_WITHIN_S
 
-    def _ensure_session(self) -> None:
-        """Without a subscription, the broker would acknowledge messages and keep none."""
-        with suppress(LandingBusy):
-            MqttSubscriber(self._settings, self._broker_url, None).subscribe_only()
-
     @contextmanager
     def _watch(self, plan: FleetPlan) -> Iterator[ProbeWatch | None]:
         probes = self._gateway is not None and plan.probe_every
@@ -117,14 +112,22 @@ class Simulator:
         with watch or nullcontext():
             yield watch
 
-    @contextmanager
-    def _connected(self, connections: int) -> Iterator[list[MqttClient]]:
-        address = BrokerAddress.of(self._broker_url, self._settings)
-        own = secrets.token_hex(4)
-        with ExitStack() as stack:
-            yield [
-                stack.enter_context(
-                    MqttClient(address, f"ilyama-simulator-{own}-{n}", most_in_flight=IN_FLIGHT)
-                )
-                for n in range(connections)
-            ]
+
+def ensure_session(settings: Settings, broker_url: str) -> None:
+    """Make sure of a subscription: else the broker would acknowledge messages and keep none."""
+    with suppress(LandingBusy):
+        MqttSubscriber(settings, broker_url, None).subscribe_only()
+
+
+@contextmanager
+def connected(settings: Settings, broker_url: str, connections: int) -> Iterator[list[MqttClient]]:
+    """Clients that are connected to the broker."""
+    address = BrokerAddress.of(broker_url, settings)
+    own = secrets.token_hex(4)
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                MqttClient(address, f"ilyama-simulator-{own}-{n}", most_in_flight=IN_FLIGHT)
+            )
+            for n in range(connections)
+        ]

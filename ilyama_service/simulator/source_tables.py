@@ -83,7 +83,7 @@ class SourceTable(ABC):
         return {self.columns[0].name: key}
 
 
-def _columns(*declared: str) -> tuple[SchemaColumn, ...]:
+def columns_of(*declared: str) -> tuple[SchemaColumn, ...]:
     """Columns spelt `name AFFINITY`; the first is the primary key, and none may be null."""
     pairs = [text.split() for text in declared]
     return tuple(
@@ -97,7 +97,7 @@ class Readings(SourceTable):
 
     name = "readings"
     weight = 12
-    columns = _columns(
+    columns = columns_of(
         "id INTEGER", "sensor TEXT", "value REAL", "unit TEXT", "quality TEXT", "read_at TEXT"
     )
     _SENSORS: Final = (
@@ -135,7 +135,7 @@ class Pump(SourceTable):
 
     name = "pump"
     weight = 3
-    columns = _columns(
+    columns = columns_of(
         "id INTEGER", "state TEXT", "speed_rpm REAL", "running_hours REAL", "starts INTEGER"
     )
 
@@ -170,7 +170,9 @@ class Events(SourceTable):
 
     name = "events"
     weight = 3
-    columns = _columns("id INTEGER", "kind TEXT", "severity TEXT", "message TEXT", "raised_at TEXT")
+    columns = columns_of(
+        "id INTEGER", "kind TEXT", "severity TEXT", "message TEXT", "raised_at TEXT"
+    )
     _PLACES: Final = 12
     _KINDS: Final = (
         ("high_vibration", "warning", "Vibration of pump 1 is above 2.5 mm/s"),
@@ -207,7 +209,7 @@ class Setpoints(SourceTable):
 
     name = "setpoints"
     weight = 2
-    columns = _columns("name TEXT", "value REAL", "unit TEXT")
+    columns = columns_of("name TEXT", "value REAL", "unit TEXT")
     _POINTS: Final = (
         ("outlet_pressure", 6.0, "bar"),
         ("level/high", 3.8, "m"),
@@ -227,7 +229,7 @@ class Probe(SourceTable):
 
     name = "probe"
     weight = 1
-    columns = _columns("id INTEGER", "mark INTEGER")
+    columns = columns_of("id INTEGER", "mark INTEGER")
 
     def edit(self, moment_ms: int) -> RowEdit:
         """Write the clock down; no two probes of a fleet have the same mark."""
@@ -244,20 +246,20 @@ def rfc3339(moment_ms: int) -> str:
     return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def declared(table: type[SourceTable]) -> dict[str, Any]:
+def declaration(table_name: str, columns: Sequence[SchemaColumn]) -> dict[str, Any]:
     """The schema of a table as a device sends it."""
-    columns = [
+    declared = [
         {
             "name": column.name,
             "decl_type_affinity": column.decl_type_affinity.value,
             "pk_ordinal": column.pk_ordinal,
             "not_null": column.not_null,
         }
-        for column in table.columns
+        for column in columns
     ]
-    return {"table_name": table.name, "columns": columns}
+    return {"table_name": table_name, "columns": declared}
 
 
 _ALL: Final[Sequence[type[SourceTable]]] = (*STATION, Probe)
 SCHEMA_HASHES: Final = {table.name: schema_hash(table.name, table.columns) for table in _ALL}
-DECLARATIONS: Final = {table.name: declared(table) for table in _ALL}
+DECLARATIONS: Final = {table.name: declaration(table.name, table.columns) for table in _ALL}

@@ -9,8 +9,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from ilyama_resources.delta_reading import rows_of_devices, table_version
+from ilyama_resources.delta_reading import rows_of_devices
 from ilyama_resources.postgres import Gateway
+from ilyama_service.simulator.drain_watch import LEDGER, DrainWatch
 from ilyama_service.simulator.expectations import Expectations
 from ilyama_service.simulator.message_comparison import LEDGER_COLUMNS, compare_messages
 from ilyama_service.simulator.reports import Report
@@ -18,10 +19,8 @@ from ilyama_service.simulator.row_comparison import ROW_COLUMNS, StoredRows, com
 from ilyama_service.simulator.sample_comparison import SAMPLE_COLUMNS, compare_samples
 from ilyama_service.simulator.value_comparison import ValueComparison, served_by
 
-_LEDGER: Final = "batch_ledger"
 _ROWS: Final = "row_changes"
 _SAMPLES: Final = "telemetry_samples"
-_POLL_S: Final = 0.5
 
 
 class Verification:
@@ -31,20 +30,21 @@ class Verification:
         self._expected = expected
         self._warehouse = warehouse
         self._gateway = gateway
+        self._drains = DrainWatch(warehouse, gateway)
 
     def verify(self, *, wait_s: float) -> Report:
         """Compare; while something is missing, again after every drain until the time is over."""
         deadline = time.monotonic() + wait_s
         while True:
-            seen = self._progress()
+            seen = self._drains.progress()
             report = self.compare()
-            if report.is_clean or not self._await_progress(seen, deadline):
+            if report.is_clean or not self._drains.awaited(seen, deadline):
                 return report
 
     def compare(self) -> Report:
         """Compare with what there is now."""
         expected = self._expected
-        messages, lost = compare_messages(expected, self._batches(_LEDGER, LEDGER_COLUMNS))
+        messages, lost = compare_messages(expected, self._batches(LEDGER, LEDGER_COLUMNS))
         newest = expected.newest_rows()
         wanted = {row.content_key for row in newest if row.content_key is not None}
         stored = StoredRows(expected, wanted=wanted)
@@ -66,15 +66,3 @@ class Verification:
         return rows_of_devices(
             self._warehouse, table, columns, device_ids=self._expected.device_ids, since=since
         )
-
-    def _progress(self) -> tuple[int | None, int]:
-        with self._gateway.transaction() as tx:
-            last_drain = tx.drains.last_done_id()
-        return table_version(self._warehouse, _LEDGER), last_drain
-
-    def _await_progress(self, seen: tuple[int | None, int], deadline: float) -> bool:
-        while time.monotonic() < deadline:
-            if self._progress() != seen:
-                return True
-            time.sleep(_POLL_S)
-        return False

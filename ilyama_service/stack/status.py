@@ -49,6 +49,7 @@ class Status(msgspec.Struct):
     unfinished_drain: str | None = None
     last_drain: LastDrain | None = None
     rows_today: int | None = None
+    open_rejections: int = 0
     busiest_device: BusiestDevice | None = None
     unreadable_segments: int = 0
     telemetry_missing: int | None = None
@@ -130,3 +131,4 @@ def _add_intake(status: Status, tx: Transaction, *, now: datetime) -> None:
     missing = {total.kind: total.missing for total in tx.sequences.totals()}
     status.telemetry_missing = missing.get(SequenceKind.TELEMETRY, 0)
     status.rows_today = tx.ledger.rows_new_on(now.date())
+    status.open_rejections = tx.rejections.count_open()

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.oracle.canonical import columns_text, content, pk_hash
 from tests.oracle.datapoints import Datapoints
+from tests.oracle.device_tables import DeviceTables
 from tests.oracle.gaps import Numbers
 from tests.oracle.instants import microseconds, utc_day
 from tests.oracle.predicates import legal_table
@@ -54,6 +55,7 @@ class Oracle:
         self._telemetry = TelemetryMemory()
         self._numbers = Numbers()
         self._datapoints = Datapoints()
+        self.device_tables = DeviceTables()
         self._raw: list[RawBatch] = []
         self._rejected: list[RejectedBatch] = []
         self._changes: list[RowChange] = []
@@ -278,6 +280,7 @@ class Oracle:
             change = _row_change(key, line, batch=batch, index=index, late=late)
             self._changes.append(change)
             self._datapoints.observe(change, pk=pk, row=row, affinities=affinities)
+            self.device_tables.observe(change, row=row, affinities=affinities)
         return outcome
 
 

@@ -23,6 +23,7 @@ from ilyama_resources.settings import REPOSITORY, Settings
 from ilyama_service.simulator.expectations import Expectations
 from ilyama_service.simulator.record import find_record
 from ilyama_service.simulator.reports import Report
+from ilyama_service.simulator.scenarios.catalog import SCENARIOS
 from ilyama_service.simulator.verification import Verification
 from tests.platform import Platform
 from tests.waiting import eventually
@@ -41,9 +42,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
 class Simulation:
     """A platform with a broker, and the ways to use the simulator on it."""
 
-    def __init__(self, platform: Platform, broker_url: str) -> None:
+    def __init__(self, platform: Platform, broker_url: str, **policies: bool) -> None:
         self.own = {"broker_url": broker_url, "ingest_client_id": f"test-{uuid4().hex[:12]}"}
-        self.settings = platform.settings.model_copy(update=self.own)
+        self.settings = platform.settings.model_copy(update=self.own | policies)
         self.platform = Platform(self.settings, platform.gateway)
         self.broker_url = broker_url
 
@@ -209,6 +210,49 @@ def _stopped(
     running.send_signal(number)
     told, _ = running.communicate(timeout=60)
     return subprocess.CompletedProcess(running.args, running.returncode, told)
+
+
+def test_every_scenario_comes_to_its_ends_and_says_so(
+    platform: Platform, broker: EmbeddedBroker
+) -> None:
+    simulation = Simulation(platform, broker.ensure_running(), auto_register=False)
+    names = [name for name in SCENARIOS if not name.startswith("telemetry_")]
+    options = [word for name in names for word in ("--scenario", name)]
+    running = simulation.start(*options, "--wait", "200")
+    simulation.land(sum(len(SCENARIOS[name].steps()) for name in names))
+    simulation.drain()
+    told, _ = running.communicate(timeout=200)
+    findings = [json.loads(line) for line in told.splitlines()]
+    assert [each["scenario"] for each in findings] == names
+    assert [each for each in findings if not each["is_clean"]] == []
+    assert running.returncode == 0
+
+
+def test_a_scenario_that_comes_to_no_end_is_a_failure(simulation: Simulation) -> None:
+    done = simulation.platform.try_ilyama("simulate", "--scenario", "redelivery", "--wait", "0")
+    assert done.returncode == 1
+    assert "nothing yet" in done.stdout
+    impossible = ("simulate", "--scenario", "unregistered_device")
+    assert "ILYAMA_AUTO_REGISTER=false" in simulation.platform.try_ilyama(*impossible).stderr
+
+
+def test_the_firmware_of_the_documents_gets_its_first_batch_accepted(
+    simulation: Simulation, tmp_path: Path
+) -> None:
+    firmware, batch = REPOSITORY / "docs" / "examples" / "firmware", tmp_path / "batch.json"
+    MqttSubscriber(simulation.settings, simulation.broker_url, None).subscribe_only()
+    made = subprocess.run(
+        [sys.executable, firmware / "station.py"], capture_output=True, check=True
+    )
+    batch.write_bytes(made.stdout)
+    topic = "acme/station-1/sync/rows/batch"
+    words = (str(firmware / "publish.py"), str(batch), topic, simulation.broker_url)
+    subprocess.run([sys.executable, *words], check=True, timeout=60)
+    simulation.land(1)
+    simulation.drain()
+    [line] = simulation.platform.rows("batch_ledger")
+    assert (line["device_id"], line["outcome"]) == ("acme/station-1", "accepted")
+    assert line["rows_new"] == 3
 
 
 def test_probes_tell_how_long_a_value_takes_to_be_served(simulation: Simulation) -> None:

@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ilyama_service.simulator.spelling import compact
 from tests.streams.identifiers import Identifiers
-from tests.streams.spelling import compact
 from tests.streams.values import TABLES, Table
 
 SLUGS = ("acme", "", "plant.north.1", "zakład", "devices.x")

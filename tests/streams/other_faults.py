@@ -4,8 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.streams.devices import Batch, Message
-from tests.streams.mutations import (
+from ilyama_service.simulator.mutations import (
     ACK,
     BROKEN_TEXTS,
     OBSERVE,
@@ -15,7 +14,8 @@ from tests.streams.mutations import (
     Document,
     Mutation,
 )
-from tests.streams.spelling import compact
+from ilyama_service.simulator.spelling import compact
+from tests.streams.devices import Batch, Message
 from tests.streams.stream import Stream
 
 _TS = "2026-04-28T09:00:{:02d}.{:03d}Z"

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from ilyama_service.simulator.spelling import Token, compact, respelled
 from tests.streams.devices import Batch, Message, rows_message
-from tests.streams.spelling import Token, compact, respelled
 from tests.streams.stream import Stream
 from tests.streams.values import NESTED, ODD_INTEGERS, ODD_PK_VALUES, ODD_REALS, any_value
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ilyama_service.simulator.spelling import compact
 from tests.streams.devices import Message
 from tests.streams.identifiers import START_US, Identifiers
-from tests.streams.spelling import compact
 from tests.streams.values import TABLES, Table, any_value, fitting_value
 
 SECOND_US = 1_000_000

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
+from ilyama_service.simulator.spelling import respelled
 from tests.streams.devices import Message
 from tests.streams.identifiers import START_US
-from tests.streams.spelling import respelled
 from tests.streams.stream import Stream
 from tests.streams.telemetry import Sampler, TelemetryBatch
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ilyama_service.simulator.spelling import Token
 from tests.oracle.canonical import schema_hash
-from tests.streams.spelling import Token
 
 PlainPk = Callable[[int], dict[str, Any]]
 

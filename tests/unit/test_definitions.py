@@ -88,8 +88,9 @@ def test_a_rule_is_checked_on_write_and_over_the_table(table: str, rule: str) ->
     assert {rule, f"{rule}_on_write"} <= names
 
 
-def test_current_values_wait_for_the_blocking_checks_of_what_they_come_from() -> None:
-    condition = GRAPH.get(AssetKey("current_value")).automation_condition
+@pytest.mark.parametrize("table", ["current_value", "device_tables"])
+def test_a_derived_table_waits_for_the_blocking_checks_of_what_it_comes_from(table: str) -> None:
+    condition = GRAPH.get(AssetKey(table)).automation_condition
 
     assert "all_deps_blocking_checks_passed" in str(condition)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ilyama_assets.transforms import newest_points
+from ilyama_assets.transforms import newest_in_arrow, newest_points
 from ilyama_assets.transforms.newest_points import IDENTITY, merged_points
 
 Point = dict[str, Any]
@@ -61,7 +61,7 @@ def _sorted(points: Any) -> list[Point]:
 def test_the_newest_points_equal_brute_force(
     most_groups: int, most_held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(newest_points, "_MOST_GROUPS", most_groups)
+    monkeypatch.setattr(newest_in_arrow, "_MOST_GROUPS", most_groups)
     monkeypatch.setattr(newest_points, "_MOST_HELD", most_held)
     points = _points(1)
     random.Random(2).shuffle(points)

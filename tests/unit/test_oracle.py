@@ -2,7 +2,6 @@
 
 import base64
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +18,8 @@ from tests.oracle.canonical import (
 from tests.oracle.instants import instant, utc_day
 from tests.oracle.scanner import NotJson, scan
 from tests.oracle.topics import Address, parse_topic
+from tests.unit.protocol.vectors import vectors
 
-VECTORS = Path(__file__).parents[1] / "vectors"
 TOPIC = "acme/dev-0001/sync/rows/batch"
 NOON = 1_777_377_600_000_000
 EPOCH_A = "019693d0-0000-7000-8000-00000000000a"
@@ -29,11 +28,6 @@ COLUMNS = [
     {"name": "id", "decl_type_affinity": "INTEGER", "pk_ordinal": 1, "not_null": True},
     {"name": "mode", "decl_type_affinity": "TEXT", "pk_ordinal": 0, "not_null": False},
 ]
-
-
-def vectors(name: str) -> list[Any]:
-    lines = (VECTORS / name).read_text(encoding="utf-8").rstrip("\n").split("\n")
-    return [pytest.param(vector, id=vector["id"]) for vector in map(json.loads, lines)]
 
 
 def change(commit_seq: int, pk: object = 1, op: str = "update", **row: object) -> dict[str, Any]:
@@ -74,7 +68,7 @@ def picked(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows]
 
 
-@pytest.mark.parametrize("vector", vectors("validation.jsonl"))
+@pytest.mark.parametrize("vector", vectors("validation"))
 def test_a_vector_payload_gets_its_code(vector: dict[str, Any]) -> None:
     root = "acme/dev-0001"
     registry = {("acme", "dev-0001"): "d1"} if vector["registered"] else {}
@@ -84,13 +78,13 @@ def test_a_vector_payload_gets_its_code(vector: dict[str, Any]) -> None:
     assert line["code"] == vector["code"]
 
 
-@pytest.mark.parametrize("vector", vectors("canonical_and_hash.jsonl"))
+@pytest.mark.parametrize("vector", vectors("canonical_and_hash"))
 def test_a_vector_value_has_its_canonical_text_and_hash(vector: dict[str, Any]) -> None:
     text = canonical_json(scan(vector["input_json"].encode()))
     assert (text, sha256_hex(text)) == (vector["canonical"], vector["sha256"])
 
 
-@pytest.mark.parametrize("vector", vectors("datapoint_id.jsonl"))
+@pytest.mark.parametrize("vector", vectors("datapoint_id"))
 def test_a_vector_series_has_its_datapoint_id(vector: dict[str, Any]) -> None:
     assert datapoint_id(tuple(vector["series"]), vector["ts_us"]) == vector["datapoint_id"]
 

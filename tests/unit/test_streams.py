@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from ilyama_service.simulator.mutations import BROKEN_TEXTS, Mutation
+from ilyama_service.simulator.spelling import compact, respelled
 from tests.oracle import Event, Oracle
 from tests.oracle.scanner import scan
 from tests.oracle.validation import judge
 from tests.streams import FAULTS, generate, generate_bulk, write_cloudevents
 from tests.streams.generator import DAY_US, arrival_times
 from tests.streams.identifiers import START_US
-from tests.streams.mutations import BROKEN_TEXTS, Mutation
 from tests.streams.other_faults import MUTATIONS, VALID
-from tests.streams.spelling import compact, respelled
 from tests.streams.stream import Stream
 
 Tables = dict[str, list[dict[str, Any]]]

@@ -7,10 +7,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from deltalake import DeltaTable
 
 from ilyama_assets.compaction import sweepable
-from ilyama_assets.tables import CURRENT_VALUE, RAW_BATCHES
+from ilyama_assets.tables import CURRENT_VALUE, RAW_BATCHES, TEXT
+from ilyama_resources.data_files import TableColumn, TableContract
 from ilyama_resources.delta import Warehouse
+from ilyama_resources.device_tables import Mirror, mirror_at
 from ilyama_resources.postgres import Gateway
 
 
@@ -44,3 +47,12 @@ def test_derived_tables_are_swept_too_and_intake_only_between_drains(warehouse: 
     assert _sweepable(warehouse) == [CURRENT_VALUE.name, RAW_BATCHES.name]
     assert _sweepable(warehouse, unfinished="a drain") == [CURRENT_VALUE.name]
     assert warehouse.vacuum(CURRENT_VALUE.name) == 0
+
+
+def test_device_tables_are_swept_at_any_time(warehouse: Warehouse) -> None:
+    mirror = Mirror("../x", "acme")
+    device = TableColumn("device_id", TEXT, "device")
+    warehouse.ensure(TableContract(mirror.name, mirror.description, (device,)))
+
+    assert _sweepable(warehouse, unfinished="a drain") == [mirror.name]
+    assert mirror_at(DeltaTable(warehouse.location(mirror.name))) == mirror

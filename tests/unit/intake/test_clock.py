@@ -1,12 +1,14 @@
 """A device's received_at only moves forward, far enough for every row to have a moment."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ilyama_protocol.intake.engine import Device, IntakeEngine
+from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.intake.state import DeviceState
-from tests.unit.intake.traffic import NOW, batch, engine, message
+from tests.unit.intake.traffic import DEVICE_ID, NOW, batch, engine, message
 
 BROKEN = b"{}"
 SMALLEST_ROW = {"commit_seq": 0, "op": "delete", "pk": {"": 0}}
@@ -78,3 +80,21 @@ def test_no_two_changes_of_a_device_meet_at_one_moment(batches: list[tuple[int, 
 
     assert all(line.outcome == "accepted" for line in clock.decisions.outcomes.ledger)
     assert moments == sorted(set(moments))
+
+
+def test_a_replayed_message_has_its_moment_and_leaves_the_clock_alone() -> None:
+    state = DeviceState(next_received_at=NOW)
+    replay = IntakeEngine(Device(DEVICE_ID), state, origin=Origin.REJECTION)
+    replay.decide(message(BROKEN, at=NOW - 5))
+
+    assert replay.decisions.outcomes.arrivals[0].received_at == NOW - 5
+    assert replay.decisions.state.next_received_at == NOW
+
+
+def test_a_replayed_message_without_a_place_on_the_clock_gets_a_new_one() -> None:
+    state = DeviceState(next_received_at=NOW)
+    replay = IntakeEngine(Device(DEVICE_ID), state, origin=Origin.REJECTION)
+    replay.decide(msgspec.structs.replace(message(BROKEN, at=NOW - 5), timed_anew=True))
+
+    assert replay.decisions.outcomes.arrivals[0].received_at == NOW
+    assert replay.decisions.state.next_received_at == NOW + 1

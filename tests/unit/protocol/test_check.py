@@ -9,10 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ilyama_protocol.topics import MessageKind
+from ilyama_protocol.testing.vectors import file_of
+from ilyama_protocol.topics import MessageKind, kind_of
 from ilyama_service.cli.check import check
 from tests.unit.protocol.payloads import change, document, encoded
-from tests.unit.protocol.vectors import DIRECTORY
 
 GOOD = encoded(document(MessageKind.ROWS))
 BAD = encoded(document(MessageKind.ROWS, rows=[change(101), change(103, pk={})]))
@@ -56,7 +56,7 @@ def test_a_sound_payload_is_accepted(good: Path) -> None:
     result = run(good)
 
     assert result.exit_code == 0
-    assert result.stdout == f"{good}: accepted\n"
+    assert result.stdout == f"{good} on sync/rows/batch: accepted\n"
 
 
 def test_a_faulty_payload_is_explained(good: Path, bad: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_faulty_payload_is_explained(good: Path, bad: Path) -> None:
 
     assert result.exit_code == 1
     assert result.stdout.endswith(
-        f"{bad}: invalid_row at $.rows[1].pk\n"
+        f"{bad} on sync/rows/batch: invalid_row at $.rows[1].pk\n"
         "    rows[1].pk is empty; send the primary key as an object of scalars\n"
         "    action: fix\n"
     )
@@ -77,6 +77,7 @@ def test_answers_can_be_json(good: Path, bad: Path) -> None:
     assert answers(result) == [
         {
             "file": str(good),
+            "topic": "sync/rows/batch",
             "accepted": True,
             "code": None,
             "json_path": None,
@@ -85,6 +86,7 @@ def test_answers_can_be_json(good: Path, bad: Path) -> None:
         },
         {
             "file": str(bad),
+            "topic": "sync/rows/batch",
             "accepted": False,
             "code": "invalid_row",
             "json_path": "$.rows[1].pk",
@@ -156,9 +158,9 @@ def test_no_file_is_a_usage_error() -> None:
 
 
 def test_every_line_of_the_vectors_is_answered_in_order() -> None:
-    vectors = (DIRECTORY / "validation.jsonl").read_bytes()
+    vectors = file_of("validation").read_bytes()
 
-    result = run("--jsonl", DIRECTORY / "validation.jsonl")
+    result = run("--jsonl", "-", stdin=vectors)
 
     assert result.exit_code == 1
     assert [(answer["id"], answer["code"]) for answer in answers(result)] == [
@@ -219,3 +221,68 @@ def test_thousands_of_lines_are_answered_in_their_order() -> None:
         (str(n), n % 7 != 0) for n in range(5000) if n != 4321
     ]
     assert result.stderr.startswith("line 4322 is not a submission: ")
+
+
+@pytest.mark.parametrize("kind", [*MessageKind][:-1])
+def test_a_payload_is_judged_by_the_topic_that_its_members_tell(
+    kind: MessageKind, tmp_path: Path
+) -> None:
+    file = tmp_path / "message.json"
+    file.write_bytes(encoded(document(kind)))
+
+    (answer,) = answers(run("--json", file))
+
+    assert (answer["accepted"], kind_of(answer["topic"])) == (True, kind)
+
+
+def test_a_payload_that_tells_no_topic_is_judged_as_rows() -> None:
+    (answer,) = answers(run("--json", "-", stdin=b"{}"))
+
+    assert (answer["topic"], answer["code"]) == ("sync/rows/batch", "invalid_format_version")
+
+
+def test_every_check_of_the_rule_table_can_be_failed_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "message.json"
+    for vector in map(json.loads, file_of("validation").read_bytes().splitlines()):
+        file.write_bytes(base64.b64decode(vector["payload_b64"]))
+        options = [] if vector["registered"] else ["--unregistered"]
+        (answer,) = answers(run("--json", *options, "--topic", vector["topic"], file))
+
+        assert answer["code"] == vector["code"], vector["id"]
+
+
+def test_files_in_order_are_answered_with_their_history(good: Path, bad: Path) -> None:
+    result = run("--in-order", good, good, bad)
+
+    assert result.exit_code == 1
+    assert result.stdout == (
+        f"{good}: accepted, 2 rows: 2 new\n"
+        f"{good}: duplicate, 2 rows: 2 duplicate\n"
+        f"{bad}: rejected, invalid_row at $.rows[1].pk\n"
+        "    rows[1].pk is empty; send the primary key as an object of scalars\n"
+        "    action: fix\n"
+    )
+
+
+def test_a_retry_in_order_is_a_success_and_a_conflict_is_not(good: Path) -> None:
+    clone = encoded(document(MessageKind.ROWS, rows=[change(101, row={}), change(103)]))
+
+    assert run("--in-order", good, good).exit_code == 0
+    result = run("--in-order", "--json", good, "-", stdin=clone)
+
+    assert result.exit_code == 1
+    first, second = answers(result)
+    assert (first["file"], first["outcome"], first["rows_new"]) == (str(good), "accepted", 2)
+    assert (second["outcome"], second["rows_conflict"]) == ("duplicate", 2)
+
+
+def test_lines_in_order_are_answered_with_their_history() -> None:
+    other = {"topic": "acme/dev-2/sync/rows/batch"}
+    lines = [submission("a", GOOD), submission("b", GOOD), submission("c", GOOD, **other)]
+
+    result = run("--in-order", "--jsonl", "-", stdin=b"".join([*lines, b"x\n", b"\n"]))
+
+    assert result.exit_code == 1
+    told = [(answer["id"], answer["outcome"]) for answer in answers(result)]
+    assert told == [("a", "accepted"), ("b", "duplicate"), ("c", "accepted")]
+    assert result.stderr.startswith("line 4 is not a submission: ")

@@ -1,0 +1,118 @@
+"""The check of device tables: they equal what can be recomputed from all row changes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from dagster import AssetCheckResult, asset_check
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ilyama_assets.automation import every_hour
+from ilyama_assets.checks.reports import SAMPLE_ROWS, report
+from ilyama_assets.derived import Progress
+from ilyama_assets.mirrors.taking_up import Newest, newest_of, stored_changes
+from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
+from ilyama_assets.transforms.mirrored_rows import described
+from ilyama_resources.device_tables import DEVICE_TABLES, Mirror
+from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.derived_runs import DerivedRun
+from ilyama_resources.postgres.resource import Records
+from ilyama_resources.settings import load_settings
+from ilyama_resources.spark import Spark
+
+SAMPLE_DEVICES: Final = 100
+SAMPLE_TABLES: Final = 20
+_SHOWN: Final = 500
+_KEY: Final = ("device_id", "__source_pk_hash")
+_REBUILD: Final = (
+    "Materialize `device_tables` with `rebuild: true`; all tables are made anew from the row "
+    "changes. A device that has changed its project needs that too. If the difference comes back, "
+    "keep the rows named here and report them."
+)
+
+
+class Compared(NamedTuple):
+    """What a comparison of one table has found."""
+
+    rows: int
+    wrong: int
+    sample: Sequence[dict[str, object]]
+
+
+@asset_check(
+    asset=DEVICE_TABLES,
+    name="mirror_parity",
+    automation_condition=every_hour(),
+    description=(
+        "For a sample of devices, every row of their device tables is the newest of its changes, "
+        "and every row whose newest change is no delete is there."
+    ),
+)
+def mirror_parity(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
+    """Recompute the rows of some devices and compare."""
+    parts = MirrorParts(spark.spark_session, records.gateway, lake.warehouse, load_settings().cores)
+    with Progress(DEVICE_TABLES, records.gateway).alone():
+        with records.gateway.transaction() as tx:
+            run = tx.derived_runs.last(DEVICE_TABLES)
+            devices = tx.devices.sample(SAMPLE_DEVICES)
+        found = list(compared_mirrors(parts, run, devices))
+    wrong = sum(table.wrong for table in found)
+    return report(
+        asset=DEVICE_TABLES,
+        check="mirror_parity",
+        passed=wrong == 0,
+        counts={
+            "devices": len(devices),
+            "tables compared": len(found),
+            "rows compared": sum(table.rows for table in found),
+            "rows that differ": wrong,
+        },
+        sample=[row for table in found for row in table.sample],
+        advice=_REBUILD,
+    )
+
+
+def compared_mirrors(
+    parts: MirrorParts, run: DerivedRun, devices: Sequence[str]
+) -> Iterator[Compared]:
+    """Compare tables that the last run left behind; of one that is further, the rest is awaited."""
+    changes = stored_changes(parts, run.to_drain).where(F.col("device_id").isin([*devices]))
+    with newest_of(parts, changes) as newest:
+        for mirror in newest.placing.mirrors[:SAMPLE_TABLES]:
+            if not MirrorTable(mirror, parts, run._replace(number=run.number + 1)).is_done:
+                yield _compared(parts, newest, MirrorTable(mirror, parts, run), devices)
+
+
+def _compared(
+    parts: MirrorParts, newest: Newest, table: MirrorTable, devices: Sequence[str]
+) -> Compared:
+    columns, mirror = table.columns, table.mirror
+    theirs = described(newest.rows_of(mirror, columns), columns)
+    ours = theirs.limit(0)
+    if table.is_made:
+        location = str(parts.warehouse.location(mirror.name))
+        ours = parts.session.read.format("delta").load(location)
+    both = _both(ours.where(F.col("device_id").isin([*devices])), theirs)
+    rows, wrong = both.agg(F.count("*"), F.count_if("differs")).collect()[0]
+    return Compared(rows, wrong, _sample(both, mirror) if wrong else [])
+
+
+def _both(ours: DataFrame, theirs: DataFrame) -> DataFrame:
+    """Both sides of every row as JSON, and whether they differ."""
+    own, other = _as_one(ours, "ours"), _as_one(theirs, "theirs")
+    differs = ~F.col("ours").eqNullSafe(F.col("theirs"))
+    return own.join(other, [*_KEY], "full").withColumn("differs", differs)
+
+
+def _as_one(rows: DataFrame, side: str) -> DataFrame:
+    whole = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
+    return rows.select(*_KEY, whole.alias(side))
+
+
+def _sample(both: DataFrame, mirror: Mirror) -> list[dict[str, object]]:
+    shown = [F.left(F.to_json(side), F.lit(_SHOWN)).alias(side) for side in ("ours", "theirs")]
+    wrong = both.where("differs").select(F.lit(mirror.name).alias("table"), *_KEY, *shown)
+    return list(wrong.limit(SAMPLE_ROWS).toArrow().to_pylist())
+
+
+MIRROR_CHECKS = [mirror_parity]

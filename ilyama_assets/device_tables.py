@@ -1,0 +1,122 @@
+"""Device tables: the tables of the devices as they are now, typed, one per project and table."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from dagster import (
+    AssetExecutionContext,
+    Config,
+    MaterializeResult,
+    MetadataValue,
+    TableColumn,
+    TableSchema,
+    asset,
+)
+from deltalake import DeltaTable
+
+from ilyama_assets.automation import after_new_drains
+from ilyama_assets.catalog import KINDS, OWNERS
+from ilyama_assets.derived import Progress
+from ilyama_assets.mirrors.taking_up import take_up
+from ilyama_assets.mirrors.writing import MirrorParts
+from ilyama_assets.tables import ROW_CHANGES
+from ilyama_assets.transforms.mirrored_rows import OWN_COLUMNS
+from ilyama_resources.delta import Warehouse
+from ilyama_resources.device_tables import DEVICE_TABLES, Mirror, columns_of
+from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.derived_runs import DerivedRun
+from ilyama_resources.postgres.resource import Records
+from ilyama_resources.settings import load_settings
+from ilyama_resources.spark import Spark
+
+MOST_SHOWN: Final = 50
+DESCRIPTION: Final = (
+    "The rows of the devices' own tables as they are now, one Delta table per project and source "
+    "table, with a typed column for each of the device's."
+)
+COMMON_COLUMNS: Final = TableSchema(
+    [
+        TableColumn("device_id", "string", description="device that has the row"),
+        *(
+            TableColumn(name, kind, description=meaning)
+            for name, (_, kind, meaning) in OWN_COLUMNS.items()
+        ),
+    ]
+)
+
+
+class DeviceTablesConfig(Config):
+    """Whether to take up what is new, or to make all tables anew."""
+
+    rebuild: bool = False
+
+
+@asset(
+    name=DEVICE_TABLES,
+    deps=[ROW_CHANGES.name],
+    group_name="edge",
+    description=DESCRIPTION,
+    kinds=KINDS,
+    owners=OWNERS,
+    metadata={"dagster/column_schema": COMMON_COLUMNS},
+    automation_condition=after_new_drains(),
+)
+def device_tables(
+    context: AssetExecutionContext,
+    config: DeviceTablesConfig,
+    records: Records,
+    spark: Spark,
+    lake: DeltaLake,
+) -> MaterializeResult[Any]:
+    """Merge what new drains say of the rows of devices into the tables that mirror them."""
+    parts = MirrorParts(spark.spark_session, records.gateway, lake.warehouse, load_settings().cores)
+    progress = Progress(DEVICE_TABLES, records.gateway)
+    if progress.was_interrupted():
+        bring_up(progress, parts, rebuild=False)
+    run, touched = bring_up(progress, parts, rebuild=config.rebuild)
+    context.log.info(f"took up drains {run.from_drain} to {run.to_drain}")
+    return MaterializeResult(metadata=_metadata(parts.warehouse, run, touched))
+
+
+def bring_up(
+    progress: Progress, parts: MirrorParts, *, rebuild: bool
+) -> tuple[DerivedRun, list[Mirror]]:
+    """Take up the next run, and tell which tables it touched."""
+    with progress.next_run(rebuild=rebuild) as run:
+        touched = take_up(parts, run)
+    return run, touched
+
+
+def _metadata(warehouse: Warehouse, run: DerivedRun, touched: Sequence[Mirror]) -> dict[str, Any]:
+    lines = [_line(warehouse, mirror) for mirror in touched if warehouse.holds(mirror.name)]
+    return {
+        "dagster/row_count": sum(int(line["rows"]) for line in lines),
+        "dagster/uri": str(warehouse.location(DEVICE_TABLES)),
+        "drains": f"{run.from_drain} to {run.to_drain}",
+        "derived run": run.number,
+        "tables touched": len(lines),
+        "tables": MetadataValue.md(_as_markdown(lines[:MOST_SHOWN])),
+    }
+
+
+def _line(warehouse: Warehouse, mirror: Mirror) -> dict[str, str | int]:
+    return {
+        "project": mirror.project_id or "",
+        "source table": mirror.source_table,
+        "rows": sum(file.rows for file in warehouse.files(mirror.name)),
+        "columns": len(columns_of(DeltaTable(warehouse.location(mirror.name)))),
+        "Delta version": warehouse.version(mirror.name),
+        "directory": mirror.name,
+    }
+
+
+def _as_markdown(lines: Sequence[dict[str, str | int]]) -> str:
+    if not lines:
+        return "No table was touched."
+    head = [" | ".join(lines[0]), "|".join("---" for _ in lines[0])]
+    body = [" | ".join(_cell(value) for value in line.values()) for line in lines]
+    return "\n".join(f"| {row} |" for row in [*head, *body])
+
+
+def _cell(value: str | int) -> str:
+    return str(value).replace("\\", "\\\\").replace("|", "\\|")

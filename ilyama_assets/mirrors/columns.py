@@ -1,0 +1,68 @@
+"""Which columns a mirror has: those that are there stay, new ones follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ilyama_protocol.fingerprint import Affinity
+from ilyama_protocol.mirror_names import LONGEST_NAME, column_name, folded
+from ilyama_protocol.mirror_types import MOST_COLUMNS, Kinds, type_of, widened
+from ilyama_resources.device_tables import MirrorColumn
+
+Affinities = Mapping[str, Affinity]
+KindsByColumn = Mapping[str, Kinds]
+
+
+def continued_columns(
+    existing: Sequence[MirrorColumn], affinities: Affinities, kinds: KindsByColumn
+) -> list[MirrorColumn]:
+    """The columns of a mirror that takes up more; one that changes wants it to be made anew."""
+    kept = [_continued(c, affinities, kinds.get(c.original, ())) for c in existing]
+    return _with_new(kept, affinities, kinds)
+
+
+def renewed_columns(
+    existing: Sequence[MirrorColumn], affinities: Affinities, kinds: KindsByColumn
+) -> list[MirrorColumn]:
+    """The columns of a mirror that is made anew, of whose values all kinds are known."""
+    kept = [_renewed(c, affinities, kinds.get(c.original, ())) for c in existing]
+    return _with_new(kept, affinities, kinds)
+
+
+def only_adds(existing: Sequence[MirrorColumn], planned: Sequence[MirrorColumn]) -> bool:
+    """Whether planned columns are those that exist and then others."""
+    return list(planned[: len(existing)]) == list(existing)
+
+
+def _continued(column: MirrorColumn, affinities: Affinities, kinds: Kinds) -> MirrorColumn:
+    if column.affinity is None and column.original in affinities:
+        return _renewed(column, affinities, kinds)
+    return column._replace(type=widened(column.type, column.affinity, kinds))
+
+
+def _renewed(column: MirrorColumn, affinities: Affinities, kinds: Kinds) -> MirrorColumn:
+    affinity = column.affinity or affinities.get(column.original)
+    return column._replace(affinity=affinity, type=type_of(affinity, kinds) or column.type)
+
+
+def _with_new(
+    kept: Sequence[MirrorColumn], affinities: Affinities, kinds: KindsByColumn
+) -> list[MirrorColumn]:
+    columns = list(kept)
+    taken = {folded(column.name) for column in kept}
+    for original, affinity in _new(kept, affinities, kinds):
+        sort = type_of(affinity, kinds.get(original, ()))
+        if sort is None or len(columns) == MOST_COLUMNS or len(original) > LONGEST_NAME:
+            continue
+        columns.append(MirrorColumn(original, column_name(original, taken), affinity, sort))
+        taken.add(folded(columns[-1].name))
+    return columns
+
+
+def _new(
+    kept: Sequence[MirrorColumn], affinities: Affinities, kinds: KindsByColumn
+) -> Iterator[tuple[str, Affinity | None]]:
+    known = {column.original for column in kept}
+    for original in dict.fromkeys([*affinities, *sorted(kinds)]):
+        if original not in known:
+            yield original, affinities.get(original)

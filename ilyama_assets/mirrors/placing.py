@@ -1,0 +1,133 @@
+"""Which mirror each change belongs to, and what its schema binds: as the records have it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from ilyama_assets.transforms.newest_changes import newest_change_per_key, sorts_of
+from ilyama_protocol.fingerprint import Affinity
+from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState, decode_state
+from ilyama_protocol.mirror_types import first_affinities, goes_by_values, mirrored_columns
+from ilyama_resources.device_tables import Mirror
+from ilyama_resources.postgres import Gateway
+
+_RANKS: Final = pa.schema(
+    [("device_id", pa.string()), ("journal_epoch", pa.string()), ("epoch_rank", pa.int64())]
+)
+_BINDINGS: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("device_id", "source_table", "schema_hash", "mirror")),
+        ("holds_from", pa.int64()),
+    ]
+)
+
+
+class Sort(NamedTuple):
+    """Changes of one device, table and schema, and what is bound for them."""
+
+    device_id: str
+    source_table: str
+    schema_hash: str
+    mirror: Mirror
+    since: int
+    """When the first of them came."""
+    schema: BoundSchema | None
+
+    @property
+    def goes_by_values(self) -> bool:
+        """Whether the type of a column may depend on what these changes say."""
+        if self.schema is None or self.since < self.schema.holds_from:
+            return True
+        return any(map(goes_by_values, mirrored_columns(self.schema).values()))
+
+
+class Placing:
+    """What the records say of the changes that were asked about."""
+
+    def __init__(self, sorts: Collection[Sort], epochs: Mapping[str, Mapping[str, int]]) -> None:
+        self._sorts = sorts
+        self.epochs = epochs
+
+    @property
+    def mirrors(self) -> list[Mirror]:
+        """The mirrors that changes belong to."""
+        return sorted({sort.mirror for sort in self._sorts}, key=lambda mirror: mirror.name)
+
+    @property
+    def bound(self) -> dict[str, frozenset[str]]:
+        """By schema hash, the columns that it binds."""
+        schemas = {s.schema_hash: s.schema for s in self._sorts if s.schema is not None}
+        return {named: frozenset(mirrored_columns(schema)) for named, schema in schemas.items()}
+
+    @property
+    def by_values(self) -> set[Mirror]:
+        """The mirrors in which the type of a column may depend on what the changes say."""
+        return {sort.mirror for sort in self._sorts if sort.goes_by_values}
+
+    def devices_of(self, mirror: Mirror) -> list[str]:
+        """The devices whose changes belong to a mirror."""
+        return sorted({sort.device_id for sort in self._sorts if sort.mirror == mirror})
+
+    def affinities_of(self, mirror: Mirror) -> Mapping[str, Affinity]:
+        """The affinities of a mirror's columns; where schemas disagree, the first bound wins."""
+        of_mirror = [s for s in self._sorts if s.mirror == mirror]
+        in_order = sorted(
+            (s.schema.holds_from, s.device_id, s.schema_hash, s.schema)
+            for s in of_mirror
+            if s.schema is not None
+        )
+        return first_affinities(schema for *_, schema in in_order)
+
+    def newest(self, session: SparkSession, changes: DataFrame) -> DataFrame:
+        """The newest of the changes, each with its mirror."""
+        ranks = [
+            {"device_id": device_id, "journal_epoch": epoch, "epoch_rank": rank}
+            for device_id, epochs in self.epochs.items()
+            for epoch, rank in epochs.items()
+        ]
+        return newest_change_per_key(
+            changes,
+            ranks=session.createDataFrame(pa.Table.from_pylist(ranks, _RANKS)),
+            bindings=session.createDataFrame(pa.Table.from_pylist([*self._bindings()], _BINDINGS)),
+        )
+
+    def _bindings(self) -> Iterator[dict[str, Any]]:
+        for sort in self._sorts:
+            holds_from = None if sort.schema is None else sort.schema.holds_from
+            yield sort._asdict() | {"mirror": sort.mirror.name, "holds_from": holds_from}
+
+
+def place(changes: DataFrame, gateway: Gateway) -> Placing:
+    """Ask the records about all devices, tables and schemas of some changes."""
+    found = sorts_of(changes).toArrow().to_pylist()
+    devices = {sort["device_id"] for sort in found}
+    with gateway.transaction() as tx:
+        stored = tx.device_states.of(devices)
+        projects = tx.devices.projects(devices)
+    states = {device_id: decode_state(text.encode()) for device_id, text in stored.items()}
+    sorts = [
+        Sort(
+            **sort,
+            mirror=Mirror(sort["source_table"], projects.get(sort["device_id"])),
+            schema=_schema(states, **sort),
+        )
+        for sort in found
+    ]
+    return Placing(sorts, {device_id: state.epochs for device_id, state in states.items()})
+
+
+def _schema(
+    states: Mapping[str, DeviceState],
+    *,
+    device_id: str,
+    source_table: str,
+    schema_hash: str,
+    since: int,
+) -> BoundSchema | None:
+    del since
+    lineages = states.get(device_id, DeviceState()).lineages
+    return lineages.get(source_table, LineageState()).schemas.get(schema_hash)

@@ -1,0 +1,155 @@
+"""One run: from the changes of new drains to the mirrors that they touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from deltalake import DeltaTable
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ilyama_assets.derived import FIRST_DRAIN
+from ilyama_assets.mirrors.columns import continued_columns, only_adds, renewed_columns
+from ilyama_assets.mirrors.placing import Placing, place
+from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
+from ilyama_assets.tables import ROW_CHANGES
+from ilyama_assets.transforms.mirrored_rows import kinds_in_columns, mirrored_rows
+from ilyama_assets.transforms.newest_changes import changes_until, newest_changes_of_drains
+from ilyama_protocol.mirror_types import ValueKind, goes_by_values
+from ilyama_resources.device_tables import Mirror, MirrorColumn, mirror_at, mirror_names
+from ilyama_resources.postgres.derived_runs import DerivedRun
+
+Kinds = dict[str, set[ValueKind]]
+
+
+class Newest(NamedTuple):
+    """The newest changes of some primary keys, and what the records say of them."""
+
+    changes: DataFrame
+    placing: Placing
+
+    def rows_of(self, mirror: Mirror, columns: Sequence[MirrorColumn]) -> DataFrame:
+        """The rows that they give in a mirror."""
+        own = self.changes.where(F.col("mirror") == mirror.name)
+        return mirrored_rows(own, columns, self.placing.bound)
+
+    def kinds(self, tables: Mapping[str, MirrorTable]) -> dict[str, Kinds]:
+        """The kinds of values in the columns of each mirror that go by their values."""
+        found: dict[str, Kinds] = {}
+        asked = [mirror for mirror in self.placing.by_values if mirror.name in tables]
+        if not asked:
+            return found
+        settled = {mirror.name: self._settled(tables[mirror.name]) for mirror in asked}
+        own = self.changes.where(F.col("mirror").isin([*settled]))
+        for row in kinds_in_columns(own, self.placing.bound, settled).collect():
+            columns = found.setdefault(row["mirror"], {})
+            columns.setdefault(row["column"], set()).add(ValueKind(row["kind"]))
+        return found
+
+    def _settled(self, table: MirrorTable) -> frozenset[str]:
+        affinities = dict(self.placing.affinities_of(table.mirror))
+        affinities |= {c.original: c.affinity for c in table.columns if c.affinity is not None}
+        return frozenset(name for name, known in affinities.items() if not goes_by_values(known))
+
+
+def take_up(parts: MirrorParts, run: DerivedRun) -> list[Mirror]:
+    """Bring every mirror that a run touches up to its last drain, and tell which those are."""
+    if run.from_drain > run.to_drain:
+        return []
+    with _newest_of_run(parts, run) as newest:
+        tables = {m.name: MirrorTable(m, parts, run) for m in newest.placing.mirrors}
+        waiting = {name: table for name, table in tables.items() if not table.is_done}
+        kinds = newest.kinds(waiting)
+        for name, table in waiting.items():
+            _take_up_one(parts, run, table, newest, kinds.get(name, {}))
+        if run.from_drain == FIRST_DRAIN:
+            _empty_others(parts, run, newest)
+    return newest.placing.mirrors
+
+
+@contextmanager
+def newest_of(parts: MirrorParts, changes: DataFrame) -> Iterator[Newest]:
+    """The newest of some changes, computed once however often they are read."""
+    placing = place(changes, parts.gateway)
+    with _kept(placing.newest(parts.session, changes)) as newest:
+        yield Newest(newest, placing)
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def stored_changes(parts: MirrorParts, drain_id: int) -> DataFrame:
+    """All changes up to a drain that a mirror may show."""
+    parts.warehouse.ensure(ROW_CHANGES)
+    location = str(parts.warehouse.location(ROW_CHANGES.name))
+    return changes_until(parts.session.read.format("delta").load(location), drain_id)
+
+
+@contextmanager
+def _newest_of_run(parts: MirrorParts, run: DerivedRun) -> Iterator[Newest]:
+    """The newest changes of a run's drains; of all, where some were decided before others.
+
+    A release writes rows that were decided when they were staged. A newer change of the same
+    primary key may have been taken up since, and, when it was a delete, have left nothing behind.
+    """
+    until = stored_changes(parts, run.to_drain)
+    changes = until.where(F.col("drain_id") >= run.from_drain)
+    with parts.gateway.transaction() as tx:
+        in_order = tx.drains.wrote_in_order(run.from_drain, run.to_drain)
+    if in_order or run.from_drain == FIRST_DRAIN:
+        session, gateway, warehouse, tasks = parts
+        placing = place(changes, gateway)
+        few = newest_changes_of_drains(session, warehouse, run, epochs=placing.epochs, tasks=tasks)
+        with _kept(placing.newest(session, few)) as newest:
+            yield Newest(newest, placing)
+        return
+    devices = [row.device_id for row in changes.select("device_id").distinct().collect()]
+    with newest_of(parts, until.where(F.col("device_id").isin(devices))) as found:
+        yield found
+
+
+def _take_up_one(
+    parts: MirrorParts, run: DerivedRun, table: MirrorTable, newest: Newest, kinds: Kinds
+) -> None:
+    mirror, existing = table.mirror, table.columns
+    affinities = newest.placing.affinities_of(mirror)
+    if run.from_drain == FIRST_DRAIN or not table.is_made:
+        columns = renewed_columns(existing, affinities, kinds)
+        table.renew(newest.rows_of(mirror, columns), columns)
+        return
+    columns = continued_columns(existing, affinities, kinds)
+    if only_adds(existing, columns):
+        table.extend(columns)
+        table.merge(newest.rows_of(mirror, columns), newest.placing.devices_of(mirror))
+    else:
+        _renew_from_history(parts, run, table)
+
+
+def _renew_from_history(parts: MirrorParts, run: DerivedRun, table: MirrorTable) -> None:
+    """Make a mirror anew whose columns no longer hold what comes."""
+    mirror = table.mirror
+    of_table = F.col("source_table") == mirror.source_table
+    with newest_of(parts, stored_changes(parts, run.to_drain).where(of_table)) as whole:
+        kinds = whole.kinds({mirror.name: table}).get(mirror.name, {})
+        affinities = whole.placing.affinities_of(mirror)
+        columns = renewed_columns(table.columns, affinities, kinds)
+        table.renew(whole.rows_of(mirror, columns), columns)
+
+
+def _empty_others(parts: MirrorParts, run: DerivedRun, newest: Newest) -> None:
+    """Of a mirror that no change belongs to any more, nothing stays but its columns."""
+    touched = {mirror.name for mirror in newest.placing.mirrors}
+    for name in {*mirror_names(parts.warehouse.root)} - touched:
+        mirror = mirror_at(DeltaTable(parts.warehouse.location(name)))
+        table = MirrorTable(mirror, parts, run)
+        if table.is_made and not table.is_done:
+            table.renew(newest.rows_of(mirror, table.columns), table.columns)

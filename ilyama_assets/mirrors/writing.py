@@ -1,0 +1,142 @@
+"""How rows get into a mirror: by a MERGE that counts once, or by making the table anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from ilyama_assets.derived import counted_once, done_once, write_once
+from ilyama_assets.tables import TEXT
+from ilyama_assets.transforms.mirrored_rows import OPERATION, described
+from ilyama_protocol.mirror_names import DEVICE_COLUMN
+from ilyama_resources.data_files import TableColumn, TableContract
+from ilyama_resources.delta import Warehouse
+from ilyama_resources.device_tables import Mirror, MirrorColumn, columns_of
+from ilyama_resources.faults import crash_point
+from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.derived_runs import DerivedRun
+
+MOST_LITERALS: Final = 1_000
+"""More devices than these are not named in a MERGE; hardly a file would be left out by them."""
+_INCOMING: Final = "incoming_mirror"
+_IS_NEWER: Final = (
+    "(s.`__epoch_rank` > t.`__epoch_rank` OR "
+    "(s.`__epoch_rank` = t.`__epoch_rank` AND s.`__commit_seq` > t.`__commit_seq`))"
+)
+
+
+class MirrorParts(NamedTuple):
+    """What mirrors are made with."""
+
+    session: SparkSession
+    gateway: Gateway
+    warehouse: Warehouse
+    tasks: int
+
+
+class MirrorTable:
+    """One device table, as a run finds it and leaves it."""
+
+    def __init__(self, mirror: Mirror, parts: MirrorParts, run: DerivedRun) -> None:
+        self.mirror = mirror
+        self._parts = parts
+        self._run = run
+        warehouse = parts.warehouse
+        self._recorded = warehouse.recorded(mirror.name) if warehouse.holds(mirror.name) else 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the table has taken up the run."""
+        return self._recorded >= self._run.number
+
+    @property
+    def is_made(self) -> bool:
+        """Whether some run has written the table."""
+        return self._recorded > 0
+
+    @property
+    def columns(self) -> list[MirrorColumn]:
+        """The columns that come from the devices."""
+        return columns_of(self._delta) if self.is_made else []
+
+    @property
+    def _delta(self) -> DeltaTable:
+        return DeltaTable(self._parts.warehouse.location(self.mirror.name))
+
+    def renew(self, rows: DataFrame, columns: Sequence[MirrorColumn]) -> None:
+        """Put rows, columns and types in the place of all that was there, in one commit."""
+        name = self.mirror.name
+        device = TableColumn(DEVICE_COLUMN, TEXT, "device")
+        contract = TableContract(name, self.mirror.description, (device,))
+        self._parts.warehouse.ensure(contract)
+        writer = described(rows, columns).write.format("delta").mode("overwrite")
+        anew = writer.option("overwriteSchema", "true")
+        with self._writing():
+            done_once(lambda: anew.save(str(self._parts.warehouse.location(name))))
+
+    def extend(self, columns: Sequence[MirrorColumn]) -> None:
+        """Add the columns that are missing, after those of the devices."""
+        existing = self.columns
+        before = existing[-1].name if existing else DEVICE_COLUMN
+        added = []
+        for column in columns[len(existing) :]:
+            comment = sql_text(column.comment)
+            added.append(f"`{column.name}` {column.type} COMMENT {comment} AFTER `{before}`")
+            before = column.name
+        if added:
+            statement = f"ALTER TABLE {self._target} ADD COLUMNS ({', '.join(added)})"
+            with self._parts.gateway.lock(f"table {self.mirror.name}"):
+                self._parts.session.sql(statement).collect()
+
+    def merge(self, rows: DataFrame, devices: Sequence[str]) -> None:
+        """Take up changes that are newer than what is there; a delete takes its row away."""
+        rows.createOrReplaceTempView(_INCOMING)
+        is_delete = f"s.`{OPERATION}` = 'delete'"
+        same = "t.`device_id` = s.`device_id` AND t.`__source_pk_hash` = s.`__source_pk_hash`"
+        with self._writing():
+            write_once(
+                self._parts.session,
+                f"MERGE INTO {self._target} t USING {_INCOMING} s ON {same}{_within(devices)} "
+                f"WHEN MATCHED AND {_IS_NEWER} AND {is_delete} THEN DELETE "
+                f"WHEN MATCHED AND {_IS_NEWER} THEN UPDATE SET * "
+                f"WHEN NOT MATCHED AND NOT ({is_delete}) THEN INSERT *",
+            )
+
+    @property
+    def _target(self) -> str:
+        return f"delta.`{self._parts.warehouse.location(self.mirror.name)}`"
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        session, gateway, warehouse, _ = self._parts
+        name = self.mirror.name
+        crash_point("mirror_write.before")
+        with (
+            gateway.lock(f"table {name}"),
+            counted_once(session, warehouse.transaction_id(name), self._run),
+        ):
+            yield
+        crash_point("mirror_write.after")
+
+
+def _within(devices: Sequence[str]) -> str:
+    """What lets Delta leave out files: it looks at literals only."""
+    if len(devices) > MOST_LITERALS:
+        return ""
+    return f" AND t.`device_id` IN ({', '.join(map(sql_text, devices))})"
+
+
+def sql_text(text: str) -> str:
+    """A literal of Spark's SQL; whatever could end it is written by its number."""
+    units = memoryview(text.encode("utf-16-le")).cast("H")
+    return f"'{''.join(map(_sql_unit, units))}'"
+
+
+def _sql_unit(unit: int) -> str:
+    character = chr(unit)
+    is_plain = character.isascii() and character.isalnum()
+    return character if is_plain else f"\\u{unit:04x}"

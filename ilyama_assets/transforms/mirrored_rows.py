@@ -1,0 +1,133 @@
+"""Rows of device tables from row changes: tasks of Spark read the JSON and make typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ilyama_protocol.mirror_names import DEVICE_COLUMN
+from ilyama_protocol.mirror_types import MirrorType, ValueKind, fitted, kinds_of
+from ilyama_resources.device_tables import MirrorColumn
+
+OPERATION: Final = "__op"
+"""On the way only: what a change does to its row."""
+
+OWN_COLUMNS: Final = {
+    "__pk": ("pk", "string", "primary key as sent"),
+    "__source_pk_hash": ("source_pk_hash", "string", "SHA-256 of the canonical primary key"),
+    "__journal_epoch": ("journal_epoch", "string", "journal that numbered the change"),
+    "__epoch_rank": ("epoch_rank", "bigint", "place of that journal among the device's"),
+    "__commit_seq": ("commit_seq", "bigint", "number of the change within its journal"),
+    "__schema_hash": ("schema_hash", "string", "fingerprint of the schema it came with"),
+    "__batch_id": ("batch_id", "string", "batch it came in"),
+    "__received_at": ("received_at", "timestamp", "when it came"),
+    "__drain_id": ("drain_id", "bigint", "drain that wrote it"),
+}
+"""The platform's columns of every device table: of which column of the change, type, meaning."""
+
+_ARROW_TYPES: Final = {
+    MirrorType.LONG: pa.int64(),
+    MirrorType.DOUBLE: pa.float64(),
+    MirrorType.TEXT: pa.string(),
+}
+_FOUND: Final = "mirror string, column string, kind string"
+_FOUND_SCHEMA: Final = pa.schema([(name, pa.string()) for name in ("mirror", "column", "kind")])
+
+Bound = Mapping[str, frozenset[str]]
+"""By schema hash, the columns that a row with that schema may fill."""
+Row = dict[str, Any]
+_rows = msgspec.json.Decoder(list[Row])
+
+
+def mirrored_rows(changes: DataFrame, columns: Sequence[MirrorColumn], bound: Bound) -> DataFrame:
+    """The rows of one device table, deletes among them as `__op` says."""
+    types = {DEVICE_COLUMN: "string", **{column.name: column.type for column in columns}}
+    types |= {name: kind for name, (_, kind, _) in OWN_COLUMNS.items()} | {OPERATION: "string"}
+    declared = ", ".join(f"{_quoted(name)} {kind}" for name, kind in types.items())
+    told = changes.select(
+        DEVICE_COLUMN, "op", "row", "bound", *(column for column, _, _ in OWN_COLUMNS.values())
+    )
+    make = partial(_mirrored, columns=columns, bound=bound)
+    return told.mapInArrow(partial(_each, make=make), declared)
+
+
+def described(rows: DataFrame, columns: Sequence[MirrorColumn]) -> DataFrame:
+    """The rows that live, as the table holds them, each column with its comment."""
+    told = {DEVICE_COLUMN: ("string", "device that has the row")}
+    told |= {column.name: (column.type.value, column.comment) for column in columns}
+    told |= {name: (kind, meaning) for name, (_, kind, meaning) in OWN_COLUMNS.items()}
+    live = rows.where(F.col(OPERATION) != "delete")
+    # What tasks return has texts with a collation, by a name that delta-rs does not know.
+    return live.select(
+        *(
+            F.col(_quoted(name)).cast(kind).alias(name, metadata={"comment": comment})
+            for name, (kind, comment) in told.items()
+        )
+    )
+
+
+def kinds_in_columns(
+    changes: DataFrame, bound: Bound, settled: Mapping[str, frozenset[str]]
+) -> DataFrame:
+    """The kinds of values in each column of each mirror, but for those whose type is settled."""
+    told = changes.where("op <> 'delete'").select("mirror", "row", "bound", "schema_hash")
+    find = partial(_kinds, bound=bound, settled=settled)
+    return told.mapInArrow(partial(_each, make=find), _FOUND).distinct()
+
+
+def _each(
+    batches: Iterator[pa.RecordBatch], *, make: Callable[[pa.RecordBatch], pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if batch.num_rows:
+            yield make(batch)
+
+
+def _mirrored(
+    batch: pa.RecordBatch, *, columns: Sequence[MirrorColumn], bound: Bound
+) -> pa.RecordBatch:
+    rows = _contents(batch, bound)
+    arrays = [batch["device_id"]]
+    for column in columns:
+        values = [row.get(column.original) for row in rows]
+        held = fitted(values, column.type, column.affinity)
+        arrays.append(pa.array(held, _ARROW_TYPES[column.type]))
+    arrays += [batch[name] for name, _, _ in OWN_COLUMNS.values()]
+    names = [DEVICE_COLUMN, *(column.name for column in columns), *OWN_COLUMNS, OPERATION]
+    return pa.record_batch([*arrays, batch["op"]], names)
+
+
+def _contents(batch: pa.RecordBatch, bound: Bound) -> list[Row]:
+    """What the changes say of the columns that their schemas bind; nothing for a delete."""
+    texts = batch["row"].to_pylist()
+    rows = _rows.decode("[" + ",".join(text or "{}" for text in texts) + "]")
+    hashes, are_bound = batch["schema_hash"].to_pylist(), batch["bound"].to_pylist()
+    for index, (schema_hash, is_bound) in enumerate(zip(hashes, are_bound, strict=True)):
+        if is_bound and not rows[index].keys() <= bound[schema_hash]:
+            names = bound[schema_hash]
+            rows[index] = {name: v for name, v in rows[index].items() if name in names}
+    return rows
+
+
+def _kinds(
+    batch: pa.RecordBatch, *, bound: Bound, settled: Mapping[str, frozenset[str]]
+) -> pa.RecordBatch:
+    found: set[tuple[str, str, ValueKind]] = set()
+    for mirror, row in zip(batch["mirror"].to_pylist(), _contents(batch, bound), strict=True):
+        known = settled.get(mirror, frozenset())
+        for name in row.keys() - known:
+            found.update((mirror, name, kind) for kind in kinds_of([row[name]]))
+    columns = [list(column) for column in zip(*found, strict=True)] or [[], [], []]
+    return pa.record_batch(
+        [pa.array(column, pa.string()) for column in columns], schema=_FOUND_SCHEMA
+    )
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"

@@ -1,0 +1,137 @@
+"""Types of the columns of device tables, and what becomes of a value in them.
+
+A column with a known affinity goes by it. INTEGER is a bigint, so that no digit is lost; REAL is a
+double; TEXT and BLOB are texts. NUMERIC holds integers and fractions as they come: it is a double
+as long as no integer needs more digits than a double has, else a bigint, or a text when there are
+fractions beside such integers. A column of which nothing is known goes by its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from ilyama_protocol.canonical import canonical_json
+from ilyama_protocol.fingerprint import Affinity
+from ilyama_protocol.intake.state import BoundSchema
+
+MOST_COLUMNS: Final = 2_000
+"""As many as a table of SQLite has at most, unless it was built otherwise."""
+_MOST_EXACT: Final = 2**53
+_LEAST_LONG, _MOST_LONG = -(2**63), 2**63 - 1
+
+
+class MirrorType(StrEnum):
+    """The type of a column in Delta, by its name in SQL."""
+
+    LONG = "bigint"
+    DOUBLE = "double"
+    TEXT = "string"
+
+
+class ValueKind(StrEnum):
+    """Values that need different types to be kept as they are."""
+
+    SMALL = "small integer"
+    BIG = "integer that no double holds"
+    FRACTION = "fraction"
+    OTHER = "no number"
+
+
+Kinds = Collection[ValueKind]
+_WHOLE: Final = frozenset({ValueKind.SMALL, ValueKind.BIG})
+_EXACT: Final = frozenset({ValueKind.SMALL, ValueKind.FRACTION})
+_HELD: Final = {
+    MirrorType.LONG: _WHOLE,
+    MirrorType.DOUBLE: _EXACT,
+    MirrorType.TEXT: frozenset(ValueKind),
+}
+_BY_AFFINITY: Final = {
+    Affinity.INTEGER: MirrorType.LONG,
+    Affinity.REAL: MirrorType.DOUBLE,
+    Affinity.TEXT: MirrorType.TEXT,
+    Affinity.BLOB: MirrorType.TEXT,
+}
+
+
+def mirrored_columns(schema: BoundSchema) -> dict[str, Affinity]:
+    """The columns of a bound schema that its device table has, with their affinities."""
+    return {column.name: column.decl_type_affinity for column in schema.columns}
+
+
+def goes_by_values(affinity: Affinity | None) -> bool:
+    """Whether the type of a column depends on what it holds."""
+    return affinity not in _BY_AFFINITY
+
+
+def type_of(affinity: Affinity | None, kinds: Kinds) -> MirrorType | None:
+    """The type of a column that holds values of these kinds; None while nothing is known of it."""
+    if affinity is not None and affinity in _BY_AFFINITY:
+        return _BY_AFFINITY[affinity]
+    told = _that_count(affinity, kinds)
+    if affinity is Affinity.NUMERIC and told <= _EXACT:
+        return MirrorType.DOUBLE
+    if not told:
+        return None
+    return next(sort for sort, held in _HELD.items() if told <= held)
+
+
+def widened(current: MirrorType, affinity: Affinity | None, kinds: Kinds) -> MirrorType:
+    """The type of a column that takes up values of these kinds; the current one if it holds them.
+
+    Another type says that the table is to be made anew; the values there decide which.
+    """
+    if not goes_by_values(affinity) or _that_count(affinity, kinds) <= _HELD[current]:
+        return current
+    return type_of(affinity, {*kinds, *_HELD[current] & _EXACT}) or current
+
+
+def _that_count(affinity: Affinity | None, kinds: Kinds) -> frozenset[ValueKind]:
+    """What is no number does not fit a NUMERIC column and is NULL there."""
+    return frozenset(kinds) - ({ValueKind.OTHER} if affinity is Affinity.NUMERIC else set())
+
+
+def kinds_of(values: Iterable[Any]) -> set[ValueKind]:
+    """The kinds of some values; null is of none."""
+    return {_kind(value) for value in values if value is not None}
+
+
+def _kind(value: Any) -> ValueKind:
+    if type(value) is int:
+        return ValueKind.SMALL if -_MOST_EXACT <= value <= _MOST_EXACT else ValueKind.BIG
+    return ValueKind.FRACTION if type(value) is float else ValueKind.OTHER
+
+
+def fitted(values: list[Any], kind: MirrorType, affinity: Affinity | None) -> list[Any]:
+    """The values as their column holds them; one that does not fit is None."""
+    if kind is MirrorType.LONG:
+        return [v if type(v) is int else _whole(v) for v in values]
+    if kind is MirrorType.DOUBLE:
+        return [v if type(v) is float else float(v) if type(v) is int else None for v in values]
+    if affinity is Affinity.NUMERIC:
+        return [canonical_json(v) if type(v) in (int, float) else None for v in values]
+    if affinity is None:
+        return [v if v is None or type(v) is str else canonical_json(v) for v in values]
+    return [v if type(v) is str else _nested(v) for v in values]
+
+
+def _whole(value: Any) -> int | None:
+    """A double without fraction is an integer to SQLite too."""
+    if type(value) is not float or not value.is_integer():
+        return None
+    whole = int(value)
+    return whole if _LEAST_LONG <= whole <= _MOST_LONG else None
+
+
+def _nested(value: Any) -> str | None:
+    return None if value is None or type(value) in (int, float) else canonical_json(value)
+
+
+def first_affinities(schemas: Iterable[BoundSchema]) -> Mapping[str, Affinity]:
+    """The affinity of each column of several schemas; where they disagree, that of the first."""
+    affinities: dict[str, Affinity] = {}
+    for schema in schemas:
+        for name, affinity in mirrored_columns(schema).items():
+            affinities.setdefault(name, affinity)
+    return affinities

@@ -1,0 +1,71 @@
+"""The audit log: who did what to which resource, and how it was before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, func, insert, select
+
+from ilyama_resources.postgres.copying import shown
+from ilyama_resources.postgres.schema import AUDIT_LOG
+
+
+class AuditEntry(NamedTuple):
+    """One line of the log."""
+
+    audit_id: int
+    at: datetime
+    actor: str
+    verb: str
+    resource: str
+    old: Any
+    new: Any
+
+
+_FIELDS = [AUDIT_LOG.c[name] for name in AuditEntry._fields]
+
+
+class AuditLog:
+    """The log; the database refuses every change of what it says."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def record(
+        self, *, actor: str, verb: str, resource: str, old: Any = None, new: Any = None
+    ) -> None:
+        """Add a line; it stands or falls with the transaction that it tells of."""
+        now = datetime.now(UTC)
+        self._connection.execute(select(func.ensure_audit_month(now)))
+        statement = insert(AUDIT_LOG).values(
+            at=now,
+            actor=shown(actor),
+            verb=shown(verb),
+            resource=shown(resource),
+            old=_storable(old),
+            new=_storable(new),
+        )
+        self._connection.execute(statement)
+
+    def page(
+        self, *, limit: int, before: int | None = None, resource: str | None = None
+    ) -> list[AuditEntry]:
+        """The newest lines first, below a number when one is given, of one resource or of all."""
+        query = select(*_FIELDS).order_by(AUDIT_LOG.c.audit_id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(AUDIT_LOG.c.audit_id < before)
+        if resource is not None:
+            query = query.where(AUDIT_LOG.c.resource == shown(resource))
+        return [AuditEntry(*row) for row in self._connection.execute(query)]
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, Mapping):
+        return {shown(str(name)): _storable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(item) for item in value]
+    return value

@@ -1,0 +1,186 @@
+"""`ilyama rejections`: look at rejections, and decide what becomes of them."""
+
+import getpass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ilyama_resources.delta_reading import MessagePlace
+from ilyama_resources.embedded.postgres_server import postgres_in_use
+from ilyama_resources.postgres import Gateway, Transaction
+from ilyama_resources.postgres.rejection_replays import PastReplay
+from ilyama_resources.postgres.rejections import (
+    OPEN_STATES,
+    Rejection,
+    RejectionFilter,
+    RejectionGroup,
+    RejectionState,
+)
+from ilyama_resources.rejected_bytes import RejectedMessage, rejected_messages
+from ilyama_resources.settings import Settings, load_settings
+from ilyama_service import rejections
+from ilyama_service.cli.consoles import console
+from ilyama_service.rejections import NoSuchRejection
+
+_SHOWN_CHARACTERS = 2_000
+_TAKEN_UP = "A running platform takes it up by itself; else `ilyama drain` does."
+Done = TypeVar("Done")
+
+
+def wanted(
+    *,
+    code: str | None,
+    table: str | None,
+    firmware: str | None,
+    device: str | None,
+    state: str | None = None,
+) -> RejectionFilter:
+    """What was asked for; a state that there is not gets a sentence."""
+    if state is not None and state not in list(RejectionState):
+        states = ", ".join(RejectionState)
+        raise typer.BadParameter(f"There is no state {state}; there are {states}.")
+    return RejectionFilter(code, table, firmware, state, device)
+
+
+def list_groups(wanted: RejectionFilter, *, limit: int, as_json: bool) -> None:
+    """Print the largest groups."""
+    with _records() as (_, gateway), gateway.transaction() as tx:
+        groups = tx.rejections.largest_groups(wanted, limit=limit)
+    if as_json:
+        for group in groups:
+            typer.echo(msgspec.json.encode(group._asdict()).decode())
+    else:
+        show_groups(groups)
+
+
+def show_groups(groups: Sequence[RejectionGroup]) -> None:
+    """Print groups, and below them the newest rejection of each."""
+    console.print(_table(groups) if groups else "No rejection.", highlight=False)
+    for group in groups:
+        told = f"{group.sample_id}  {_safe(group.sample_message)} ({_safe(group.sample_path)})"
+        console.print(told, markup=False, highlight=False)
+
+
+def _table(groups: Sequence[RejectionGroup]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    numbers = ("count", "open", "devices")
+    for name in ("code", "table", "firmware", *numbers, "last"):
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    for group in groups:
+        table.add_row(
+            group.code,
+            escape(_safe(group.source_table)) or "-",
+            escape(_safe(group.firmware_version)),
+            f"{group.rejections:,}",
+            f"{sum(group.states.get(state, 0) for state in OPEN_STATES):,}",
+            f"{group.devices:,}",
+            f"{group.last_received_at:%Y-%m-%d %H:%M}",
+        )
+    return table
+
+
+def show(rejection_id: str, *, save: Path | None) -> None:
+    """Print one rejection, and write its bytes to a file when that was asked for."""
+    with _records() as (settings, gateway):
+        with gateway.transaction() as tx:
+            found = tx.rejections.find(rejection_id)
+            past = tx.rejection_replays.of(rejection_id)
+        if found is None:
+            raise NoSuchRejection(f"There is no rejection {rejection_id}.")
+        place = MessagePlace(found.segment_id, found.position, found.day, found.drain_id)
+        message = rejected_messages(settings.warehouse, [place]).get(place.key)
+    for line in _lines(found, past):
+        console.print(line, markup=False, highlight=False)
+    _show_bytes(message, save)
+
+
+def _lines(found: Rejection, past: Sequence[PastReplay]) -> Iterator[str]:
+    yield f"rejection  {found.rejection_id}, {rejections.told_state(found)}"
+    yield f"code       {found.code} at {_safe(found.json_path)}; the device should {found.action}"
+    yield f"message    {_safe(found.message)}"
+    if found.first_code != found.code:
+        yield f"at first   {found.first_code}"
+    yield f"device     {_safe(found.device_id) or 'unknown'}, {_safe(found.firmware_version)}"
+    yield f"topic      {_safe(found.topic)}"
+    yield f"table      {_safe(found.source_table) or 'unknown'}"
+    yield f"received   {found.received_at:%Y-%m-%d %H:%M:%S.%f} UTC, drain {found.drain_id}"
+    if found.note is not None:
+        yield f"note       {_safe(found.note)}"
+    for replay in past:
+        with_what = "corrected bytes" if replay.corrected else "its own bytes"
+        outcome = replay.outcome or "under way"
+        told = f"{outcome} with {replay.code}" if replay.code else outcome
+        who = f"{replay.requested_at:%Y-%m-%d %H:%M} by {_safe(replay.requested_by)}"
+        yield f"replay {replay.attempt:<3} {who}, {with_what}: {told}"
+
+
+def _show_bytes(message: RejectedMessage | None, save: Path | None) -> None:
+    if message is None:
+        console.print("bytes      no longer kept")
+    elif save is not None:
+        save.write_bytes(message.payload)
+        told = f"bytes      {len(message.payload):,} written to {save}"
+        console.print(told, markup=False, highlight=False)
+    else:
+        text = _safe(message.payload.decode(errors="backslashreplace"))
+        more = " ..." if len(text) > _SHOWN_CHARACTERS else ""
+        console.print(f"bytes      {len(message.payload):,}", highlight=False)
+        console.print(f"{text[:_SHOWN_CHARACTERS]}{more}", markup=False, highlight=False)
+
+
+def replay_one(rejection_id: str, corrected: Path | None) -> None:
+    """Ask for a replay of one rejection."""
+    payload = None if corrected is None else corrected.read_bytes()
+    _changed(lambda tx: rejections.replay(tx, rejection_id, corrected=payload, actor=_actor()))
+    console.print(f"A replay was asked for. {_TAKEN_UP}", highlight=False)
+
+
+def replay_group(wanted: RejectionFilter) -> None:
+    """Ask for a replay of every open rejection of a group."""
+    done = _changed(lambda tx: rejections.replay_group(tx, wanted, actor=_actor()))
+    left = f" {done.left:,} more are open: run the command again." if done.left else ""
+    told = f"{done.replayed:,} replays were asked for.{left} {_TAKEN_UP}"
+    console.print(told, highlight=False)
+
+
+def explain(rejection_id: str, note: str) -> None:
+    """Add a note to a rejection."""
+    _changed(lambda tx: rejections.explain(tx, rejection_id, note=note, actor=_actor()))
+    console.print("Explained.")
+
+
+def discard(rejection_id: str, note: str | None) -> None:
+    """Mark a rejection as one that nobody will replay."""
+    _changed(lambda tx: rejections.discard(tx, rejection_id, note=note, actor=_actor()))
+    console.print("Discarded. Its bytes are kept.")
+
+
+def _changed(act: Callable[[Transaction], Done]) -> Done:
+    with _records() as (_, gateway), gateway.transaction() as tx:
+        done = act(tx)
+        tx.commit()
+    return done
+
+
+@contextmanager
+def _records() -> Iterator[tuple[Settings, Gateway]]:
+    settings = load_settings()
+    settings.make_directories()
+    with postgres_in_use(settings) as url, closing(Gateway(url)) as gateway:
+        gateway.migrate()
+        yield settings, gateway
+
+
+def _actor() -> str:
+    return f"{getpass.getuser()} at the command line"
+
+
+def _safe(text: str) -> str:
+    """A device's words without what a terminal would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

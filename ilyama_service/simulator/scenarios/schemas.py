@@ -1,0 +1,78 @@
+"""Schemas that change in the field; nothing is lost, whatever the policy makes of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ilyama_protocol.fingerprint import Affinity, SchemaColumn
+from ilyama_service.simulator.scenarios.script import COLUMNS, Script, accepted, taken
+
+_ADDED = SchemaColumn("pressure", Affinity.REAL, pk_ordinal=0, not_null=False)
+
+
+def schema_additive(device: Script) -> None:
+    """A firmware update adds a column that may be null."""
+    device.sends(device.batch(device.changes(2)), accepted(2))
+    wider = device.changes(2, pressure=2.5)
+    device.sends(device.batch(wider, columns=(*COLUMNS, _ADDED)), taken(2))
+
+
+def schema_breaking(device: Script) -> None:
+    """Affinity changed, column dropped, other primary key, new column that must not be null."""
+    device.sends(device.batch(device.changes(2)), accepted(2))
+    for columns in _breaking():
+        device.sends(device.batch(device.changes(2), columns=columns), taken(2))
+
+
+def schema_flip_flop(device: Script) -> None:
+    """Two firmwares share a device's journal: the schema changes with every batch."""
+    device.sends(device.batch(device.changes(1)), accepted(1))
+    for turn in range(6):
+        columns = COLUMNS if turn % 2 else (*COLUMNS, _ADDED)
+        device.sends(device.batch(device.changes(1), columns=columns), taken(1))
+
+
+def schema_of_five_hundred_columns(device: Script) -> None:
+    """A table of three columns becomes one of five hundred."""
+    device.sends(device.batch(device.changes(1)), accepted(1))
+    many = [
+        SchemaColumn(f"c{number}", Affinity.REAL, pk_ordinal=0, not_null=False)
+        for number in range(497)
+    ]
+    device.sends(device.batch(device.changes(1), columns=(*COLUMNS, *many)), taken(1))
+
+
+def schema_never_announced(device: Script) -> None:
+    """Only the hash of the columns is ever sent."""
+    for _ in range(2):
+        device.sends(device.batch(device.changes(2), announced=False), taken(2))
+
+
+def schema_announced_late(device: Script) -> None:
+    """The columns behind a hash come with its second batch."""
+    device.sends(device.batch(device.changes(2), announced=False), taken(2))
+    device.sends(device.batch(device.changes(2)), taken(2))
+
+
+def schema_in_another_order(device: Script) -> None:
+    """The columns are announced in another order: the same schema."""
+    device.sends(device.batch(device.changes(1)), accepted(1))
+    device.sends(device.batch(device.changes(1), columns=COLUMNS[::-1]), accepted(1))
+
+
+def _breaking() -> Iterator[Sequence[SchemaColumn]]:
+    key, state, rpm = COLUMNS
+    yield key, state, replace(rpm, decl_type_affinity=Affinity.TEXT)
+    yield key, state
+    yield replace(key, pk_ordinal=0), replace(state, pk_ordinal=1), rpm
+    yield key, state, rpm, replace(_ADDED, not_null=True)
+
+
+SCHEMAS = (
+    schema_additive,
+    schema_breaking,
+    schema_flip_flop,
+    schema_of_five_hundred_columns,
+    schema_never_announced,
+    schema_announced_late,
+    schema_in_another_order,
+)

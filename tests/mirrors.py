@@ -1,0 +1,88 @@
+"""The device tables of a platform, read as a person would: by the devices' own names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from ilyama_assets.checks.mirrors import compared_mirrors
+from ilyama_assets.derived import Progress
+from ilyama_assets.device_tables import bring_up
+from ilyama_assets.mirrors.writing import MirrorParts
+from ilyama_resources.device_tables import (
+    DEVICE_TABLES,
+    Mirror,
+    MirrorColumn,
+    columns_of,
+    mirror_at,
+    mirror_names,
+)
+from tests.platform import Platform
+
+Row = dict[str, Any]
+
+
+class Mirrors:
+    """The device tables of a platform."""
+
+    def __init__(self, platform: Platform, session: SparkSession) -> None:
+        """Look at the tables of a platform."""
+        self._platform = platform
+        self.parts = MirrorParts(
+            session, platform.gateway, platform.warehouse, platform.settings.cores
+        )
+        self.progress = Progress(DEVICE_TABLES, platform.gateway)
+
+    def derive(self, *, rebuild: bool = False) -> list[Mirror]:
+        """Take up what was drained since the last time; the tables that it touched."""
+        return bring_up(self.progress, self.parts, rebuild=rebuild)[1]
+
+    def all(self) -> list[Mirror]:
+        """Every device table that there is."""
+        root = self._platform.settings.warehouse
+        return [mirror_at(DeltaTable(root / name)) for name in mirror_names(root)]
+
+    def columns(self, source_table: str, project: str | None = None) -> dict[str, MirrorColumn]:
+        """The columns of a table by the names they have on the device."""
+        return {c.original: c for c in columns_of(self._delta(source_table, project))}
+
+    def types(self, source_table: str, project: str | None = None) -> dict[str, str]:
+        """The types of a table's columns by the names they have on the device."""
+        return {name: c.type.value for name, c in self.columns(source_table, project).items()}
+
+    def names(self, source_table: str, project: str | None = None) -> list[str]:
+        """The names of all columns in Delta."""
+        return [f.name for f in self._delta(source_table, project).schema().fields]
+
+    def version(self, source_table: str, project: str | None = None) -> int:
+        """The newest version of a table."""
+        return self._delta(source_table, project).version()
+
+    def stored(self, source_table: str, project: str | None = None) -> list[Row]:
+        """The rows as Delta holds them."""
+        return list(pa.table(self._delta(source_table, project).to_pyarrow_table()).to_pylist())
+
+    def rows(self, source_table: str, project: str | None = None) -> dict[tuple[str, str], Row]:
+        """What the devices' columns hold, by device and primary key; not those that are null."""
+        columns = self.columns(source_table, project)
+        return {
+            (row["device_id"], row["__pk"]): {
+                original: row[column.name]
+                for original, column in columns.items()
+                if row[column.name] is not None
+            }
+            for row in self.stored(source_table, project)
+        }
+
+    def differing(self) -> int:
+        """How many rows are not what a recomputation says."""
+        with self._platform.gateway.transaction() as tx:
+            run = tx.derived_runs.last(DEVICE_TABLES)
+            devices = tx.devices.sample(1_000)
+        return sum(table.wrong for table in compared_mirrors(self.parts, run, devices))
+
+    def _delta(self, source_table: str, project: str | None) -> DeltaTable:
+        return DeltaTable(self.parts.warehouse.location(Mirror(source_table, project).name))

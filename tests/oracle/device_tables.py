@@ -1,0 +1,91 @@
+"""The tables of the devices as they are now: what all their changes come to."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tests.oracle.canonical import canonical_json
+from tests.oracle.records import RowChange
+
+INT64 = range(-(2**63), 2**63)
+
+
+class Column(NamedTuple):
+    """What a table says of a column: its affinity, if there is one, and its type."""
+
+    affinity: str | None
+    type: str
+
+
+class _Standing(NamedTuple):
+    place: tuple[int, int]
+    content: dict[str, Any] | None
+
+
+class DeviceTables:
+    """For every primary key ever seen, the content of its highest change; none once deleted."""
+
+    def __init__(self) -> None:
+        """Start with empty tables."""
+        self._ranks: dict[str, dict[str, int]] = {}
+        self._standing: dict[str, dict[tuple[str, str], _Standing]] = {}
+        self._affinities: dict[tuple[str, str], set[str]] = {}
+
+    @property
+    def source_tables(self) -> set[str]:
+        """The tables that were ever told of by a change that counts."""
+        return {*self._standing}
+
+    def observe(
+        self,
+        change: RowChange,
+        *,
+        row: Mapping[str, Any] | None,
+        affinities: Mapping[str, str] | None,
+    ) -> None:
+        """Take the next new change; which of a row's members count, its schema says."""
+        ranks = self._ranks.setdefault(change.device_id, {})
+        place = (ranks.setdefault(change.journal_epoch, len(ranks)), change.commit_seq)
+        for name, affinity in (affinities or {}).items():
+            self._affinities.setdefault((change.source_table, name), set()).add(affinity)
+        content = None
+        if row is not None:
+            content = {n: v for n, v in row.items() if affinities is None or n in affinities}
+        table = self._standing.setdefault(change.source_table, {})
+        key = (change.device_id, change.source_pk_hash)
+        if key not in table or table[key].place < place:
+            table[key] = _Standing(place, content)
+
+    def affinities(self, source_table: str, column: str) -> set[str]:
+        """All affinities that devices gave a column."""
+        return self._affinities.get((source_table, column), set())
+
+    def rows(
+        self, source_table: str, columns: Mapping[str, Column]
+    ) -> dict[tuple[str, str], dict[str, Any]]:
+        """The rows that live by device and hash of the primary key, without values of null."""
+        return {
+            key: {
+                name: held
+                for name, value in standing.content.items()
+                if (held := _held(value, columns.get(name, Column(None, "missing")))) is not None
+            }
+            for key, standing in self._standing[source_table].items()
+            if standing.content is not None
+        }
+
+
+def _held(value: Any, column: Column) -> Any:
+    """A value as a column of this affinity and type keeps it; None when it does not fit."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is None or not _fits(column.affinity, is_number=is_number):
+        return None
+    if column.type == "bigint":
+        return int(value) if is_number and value == int(value) and int(value) in INT64 else None
+    if column.type == "double":
+        return float(value) if is_number else None
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def _fits(affinity: str | None, *, is_number: bool) -> bool:
+    wants_number = affinity in ("INTEGER", "REAL", "NUMERIC")
+    return affinity is None or wants_number == is_number

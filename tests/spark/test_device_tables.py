@@ -1,0 +1,310 @@
+"""A device table is the device's table: its rows as they are now, with the device's columns."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from ilyama_assets.drains.protocol import Intake
+from ilyama_resources.device_tables import Mirror
+from tests.mirrors import Mirrors
+from tests.platform import Platform
+from tests.spark.arrivals import drained
+from tests.unit.intake.traffic import TABLE, B, Change, batch, change, columns
+
+ONE, TWO = "acme/one", "acme/two"
+PUMPS = columns(v="INTEGER", w="TEXT")
+BIG = 2**53 + 1
+
+
+@pytest.fixture
+def intake(platform: Platform) -> Iterator[Intake]:
+    with platform.intake() as parts:
+        yield parts
+
+
+@pytest.fixture
+def mirrors(platform: Platform, intake: Intake) -> Mirrors:
+    return Mirrors(platform, intake.session())
+
+
+def _put(seq: int, pk: Any = 1, **row: Any) -> Change:
+    return change(seq, pk, row=row)
+
+
+def _gone(seq: int, pk: Any = 1) -> Change:
+    return change(seq, pk, op="delete")
+
+
+def _key(device: str = ONE, pk: Any = 1) -> tuple[str, str]:
+    return device, json.dumps({"id": pk}, separators=(",", ":"), ensure_ascii=False)
+
+
+def test_rows_follow_changes_deletes_late_changes_and_new_epochs(
+    intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(
+        intake,
+        [
+            (ONE, batch(_put(1, 1, v=1), _put(2, 2, v=2), _put(3, 3, v=3), schema=PUMPS)),
+            (TWO, batch(_put(1, 1, v=BIG, w="é\0"), schema=PUMPS)),
+        ],
+    )
+    mirrors.derive()
+    assert mirrors.rows(TABLE) == {
+        _key(pk=1): {"v": 1},
+        _key(pk=2): {"v": 2},
+        _key(pk=3): {"v": 3},
+        _key(TWO): {"v": BIG, "w": "é\0"},
+    }
+
+    drained(intake, [(ONE, batch(_put(9, 1, v=9), _gone(8, 2), schema=PUMPS))])
+    mirrors.derive()
+    assert mirrors.rows(TABLE)[_key(pk=1)] == {"v": 9}
+    assert _key(pk=2) not in mirrors.rows(TABLE)
+
+    late = batch(_put(5, 1, v=5), _put(6, 2, v=6), _gone(4, 3), schema=PUMPS)
+    drained(intake, [(ONE, late)])
+    mirrors.derive()
+    assert mirrors.rows(TABLE)[_key(pk=1)] == {"v": 9}
+    assert _key(pk=2) not in mirrors.rows(TABLE)
+    assert _key(pk=3) not in mirrors.rows(TABLE)
+
+    drained(intake, [(ONE, batch(_put(1, 2, v=21), schema=PUMPS, epoch=B))])
+    mirrors.derive()
+    assert mirrors.rows(TABLE) == {
+        _key(pk=1): {"v": 9},
+        _key(pk=2): {"v": 21},
+        _key(TWO): {"v": BIG, "w": "é\0"},
+    }
+    assert mirrors.differing() == 0
+    (row,) = [r for r in mirrors.stored(TABLE) if r["__journal_epoch"] == B]
+    assert (row["__epoch_rank"], row["__commit_seq"], row["__drain_id"]) == (1, 1, 4)
+
+
+def test_a_value_that_does_not_fit_its_column_is_null(intake: Intake, mirrors: Mirrors) -> None:
+    schema = columns(i="INTEGER", r="REAL", n="NUMERIC", t="TEXT", b="BLOB")
+    fits = {"i": BIG, "r": 1, "n": 1.5, "t": "x", "b": "AAE="}
+    nested = {"i": 2.0, "r": 0.5, "n": 3, "t": {"b": [1, True], "a": None}, "b": True}
+    misfits = {"i": True, "r": "x", "n": [1], "t": 5, "b": 1.5}
+    fraction = {"i": 1.5, "x": "not named by the schema"}
+    rows = [fits, nested, misfits, fraction, dict.fromkeys(fits)]
+    drained(intake, [(ONE, batch(*(_put(n, n, **r) for n, r in enumerate(rows)), schema=schema))])
+
+    mirrors.derive()
+
+    assert mirrors.types(TABLE) == {
+        "i": "bigint",
+        "r": "double",
+        "n": "double",
+        "t": "string",
+        "b": "string",
+    }
+    found = mirrors.rows(TABLE)
+    assert found[_key(pk=0)] == fits
+    assert found[_key(pk=1)] == nested | {"i": 2, "t": '{"a":null,"b":[1,true]}', "b": "true"}
+    assert [found[_key(pk=n)] for n in (2, 3, 4)] == [{}, {}, {}]
+
+
+def test_columns_are_added_and_keep_what_was_there(intake: Intake, mirrors: Mirrors) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, v=1), schema=PUMPS))])
+    mirrors.derive()
+    before = mirrors.version(TABLE)
+    wider = columns(v="INTEGER", w="TEXT", x="REAL")
+
+    drained(intake, [(ONE, batch(_put(2, 2, v=2, x=0.5), schema=wider))])
+    mirrors.derive()
+
+    assert mirrors.names(TABLE)[:5] == ["device_id", "v", "w", "x", "__pk"]
+    assert mirrors.rows(TABLE) == {_key(pk=1): {"v": 1}, _key(pk=2): {"v": 2, "x": 0.5}}
+    assert mirrors.version(TABLE) == before + 2
+
+
+def test_of_two_affinities_the_first_stays(intake: Intake, mirrors: Mirrors) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, v=1), schema=PUMPS))])
+    mirrors.derive()
+
+    drained(intake, [(TWO, batch(_put(1, 1, v="text"), schema=columns(v="TEXT")))])
+    mirrors.derive()
+
+    assert mirrors.types(TABLE)["v"] == "bigint"
+    assert mirrors.rows(TABLE) == {_key(): {"v": 1}, _key(TWO): {}}
+
+
+def test_columns_without_a_schema_go_by_their_values(intake: Intake, mirrors: Mirrors) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, i=BIG, d=1, s="x", n=None, m=1)))])
+    mirrors.derive()
+    assert mirrors.types(TABLE) == {"d": "bigint", "i": "bigint", "m": "bigint", "s": "string"}
+
+    drained(intake, [(ONE, batch(_put(2, 2, i=0.5, d=0.5, s=True, n=1, m=2)))])
+    mirrors.derive()
+
+    assert mirrors.types(TABLE) == {
+        "d": "double",
+        "i": "string",
+        "m": "bigint",
+        "n": "bigint",
+        "s": "string",
+    }
+    assert mirrors.rows(TABLE) == {
+        _key(pk=1): {"i": str(BIG), "d": 1.0, "s": "x", "m": 1},
+        _key(pk=2): {"i": "0.5", "d": 0.5, "s": "true", "n": 1, "m": 2},
+    }
+    assert mirrors.differing() == 0
+
+
+def test_a_numeric_column_loses_no_digit(intake: Intake, mirrors: Mirrors) -> None:
+    schema = columns(whole="NUMERIC", mixed="NUMERIC")
+    drained(intake, [(ONE, batch(_put(1, 1, whole=1, mixed=0.5), schema=schema))])
+    mirrors.derive()
+    assert mirrors.types(TABLE) == {"whole": "double", "mixed": "double"}
+
+    drained(intake, [(ONE, batch(_put(2, 2, whole=BIG, mixed=BIG), schema=schema))])
+    mirrors.derive()
+
+    assert mirrors.types(TABLE) == {"whole": "bigint", "mixed": "string"}
+    assert mirrors.rows(TABLE) == {
+        _key(pk=1): {"whole": 1, "mixed": "0.5"},
+        _key(pk=2): {"whole": BIG, "mixed": str(BIG)},
+    }
+
+
+def test_a_schema_that_comes_later_gives_its_columns_their_types(
+    intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, v=1, w="x", odd=1), schema=PUMPS, announce=False))])
+    mirrors.derive()
+    drained(intake, [(ONE, batch(_put(2, 2, v=0.5, w="y", odd=2), schema=PUMPS, number=1))])
+    mirrors.derive()
+
+    assert mirrors.types(TABLE) == {"odd": "bigint", "v": "bigint", "w": "string"}
+    assert mirrors.rows(TABLE) == {
+        _key(pk=1): {"v": 1, "w": "x", "odd": 1},
+        _key(pk=2): {"w": "y"},
+    }
+    assert mirrors.differing() == 0
+
+
+ODD_NAMES = (
+    *("a b", "a,b;{}()=", "tab\tline\n", "quote \" and ' and `", "back\\slash", "select", "%"),
+    *("%25", "", ".", "a.b", "device_id", "DEVICE_ID", "__pk", "__deleted", "_", "x\0y"),
+    *("temp\u00e9rature", "za\u017c\u00f3\u0142\u0107", "\U0001f600", "Mode", "mode", "MODE"),
+    *("\u00df", "SS", "\u017f", "s", "\u212a", "k", "\u0130", "i", "\u0131", "I"),
+)
+"""Among them letters that are one and the same once their case is folded."""
+
+
+def test_any_name_of_a_column_is_kept_apart_and_found_again(
+    intake: Intake, mirrors: Mirrors
+) -> None:
+    row = {name: number for number, name in enumerate(ODD_NAMES)}
+    drained(intake, [(ONE, batch(_put(1, 1, **row)))])
+    mirrors.derive()
+    again = {name: number + 1 for name, number in row.items()} | {"mOde": 0}
+    drained(intake, [(ONE, batch(_put(2, 1, **again)))])
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(): again}
+    assert mirrors.differing() == 0
+
+
+def test_five_hundred_columns_are_mirrored(intake: Intake, mirrors: Mirrors) -> None:
+    schema = columns(**{f"c{number}": "INTEGER" for number in range(500)})
+    row = {f"c{number}": number for number in range(500)}
+    drained(intake, [(ONE, batch(_put(1, 1, **row), schema=schema))])
+    mirrors.derive()
+    drained(intake, [(ONE, batch(_put(2, 1, **row), _put(3, 2, c7=-1), schema=schema))])
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(pk=1): row, _key(pk=2): {"c7": -1}}
+
+
+def test_tables_have_places_of_their_own_whatever_their_names(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    names = ("../x", "..", "/etc", "Pumps", "pumps", "a%2Fb", "a/b", "😀" * 128)
+    drained(
+        intake,
+        [
+            (ONE, batch(_put(n, n, v=n), schema=PUMPS, table=name, number=n))
+            for n, name in enumerate(names)
+        ],
+    )
+    mirrors.derive()
+
+    assert {mirror.source_table for mirror in mirrors.all()} == {*names}
+    for number, name in enumerate(names):
+        assert mirrors.rows(name) == {_key(pk=number): {"v": number}}
+    tables = platform.settings.warehouse / "device_tables" / "projectless"
+    assert len([*tables.iterdir()]) == len(names)
+
+
+def _move(platform: Platform, device: str, project: str) -> None:
+    statement = "UPDATE device SET project_id = :project WHERE device_id = :device"
+    _execute(platform, statement, project=project, device=device)
+
+
+def test_projects_have_tables_of_their_own_and_a_rebuild_moves_devices(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    payload = batch(_put(1, 1, v=1), schema=PUMPS)
+    drained(intake, [(ONE, payload), (TWO, payload)])
+    mirrors.derive()
+    assert {*mirrors.rows(TABLE)} == {_key(ONE), _key(TWO)}
+
+    _move(platform, TWO, "projectless")
+    mirrors.derive(rebuild=True)
+    assert {*mirrors.rows(TABLE)} == {_key(ONE)}
+    assert {*mirrors.rows(TABLE, "projectless")} == {_key(TWO)}
+
+    _move(platform, ONE, "projectless")
+    mirrors.derive(rebuild=True)
+    assert mirrors.rows(TABLE) == {}
+    assert {*mirrors.rows(TABLE, "projectless")} == {_key(ONE), _key(TWO)}
+    assert mirrors.all() == [Mirror(TABLE, "projectless"), Mirror(TABLE)]
+
+
+def test_only_touched_tables_are_written(intake: Intake, mirrors: Mirrors) -> None:
+    drained(
+        intake,
+        [(ONE, batch(_put(1, v=1), schema=PUMPS, table=name)) for name in ("pumps", "valves")],
+    )
+    mirrors.derive()
+    before = mirrors.version("valves")
+
+    drained(intake, [(ONE, batch(_put(2, v=2), schema=PUMPS, table="pumps"))])
+
+    assert mirrors.derive() == [Mirror("pumps")]
+    assert mirrors.version("valves") == before
+    assert mirrors.derive() == []
+
+
+def test_a_row_released_after_its_delete_does_not_come_back(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(ONE, batch(_put(1, 7, v=0), schema=PUMPS))])
+    drained(intake, [(ONE, batch(_gone(3, 1), schema=PUMPS))])
+    mirrors.derive()
+    drained(intake, [(ONE, batch(_put(2, 1, v=1), _put(4, 8, v=8), schema=PUMPS))])
+    _make_a_release_of(platform, intake, drain_id=3)
+
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(pk=7): {"v": 0}, _key(pk=8): {"v": 8}}
+
+
+def _make_a_release_of(platform: Platform, intake: Intake, *, drain_id: int) -> None:
+    """As if the rows of a drain had been decided before all others, and staged until then."""
+    location = intake.warehouse.location("row_changes")
+    statement = f"UPDATE delta.`{location}` SET late = false WHERE drain_id = {drain_id}"
+    intake.session().sql(statement).collect()
+    _execute(platform, "UPDATE drain SET origin = 'staged' WHERE drain_id = :id", id=drain_id)
+
+
+def _execute(platform: Platform, statement: str, **values: Any) -> None:
+    engine = create_engine(platform.settings.postgres_url or "")
+    with engine.begin() as connection:
+        connection.execute(text(statement), values)
+    engine.dispose()

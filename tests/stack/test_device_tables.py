@@ -1,0 +1,65 @@
+"""Device tables of random streams equal the oracle's, also when a run died between two of them."""
+
+import pytest
+from deltalake import DeltaTable
+
+from ilyama_resources.device_tables import columns_of, mirror_at, mirror_names
+from ilyama_resources.faults import CRASH_STATUS
+from tests.oracle import Event, Oracle
+from tests.oracle.device_tables import Column
+from tests.platform import Platform
+from tests.streams import generate
+from tests.tables import stored_rows
+
+
+def assert_device_tables_equal_oracle(platform: Platform, events: list[Event]) -> None:
+    """Compare every device table with what the oracle says of a stream."""
+    oracle = Oracle()
+    for event in events:
+        oracle.feed(event)
+    expected = oracle.device_tables
+    root = platform.settings.warehouse
+    found = {}
+    for name in mirror_names(root):
+        table = DeltaTable(root / name)
+        source_table = mirror_at(table).source_table
+        columns = columns_of(table)
+        declared = {c.original: Column(c.affinity, c.type.value) for c in columns}
+        for column in columns:
+            told = expected.affinities(source_table, column.original)
+            assert column.affinity in told if told else column.affinity is None, column
+        found[source_table] = {
+            (row["device_id"], row["__source_pk_hash"]): {
+                c.original: row[c.name] for c in columns if row[c.name] is not None
+            }
+            for row in stored_rows(root, name)
+        }
+        wanted = expected.rows(source_table, declared)
+        assert _told(found[source_table]) == _told(wanted), source_table
+    living = {table for table in expected.source_tables if expected.rows(table, {})}
+    assert living <= {*found}
+
+
+def _told(rows: dict[tuple[str, str], dict[str, object]]) -> dict[tuple[str, str], str]:
+    """Rows as text that tells -0.0 from 0.0 and 1 from 1.0."""
+    return {key: repr(sorted(row.items())) for key, row in rows.items()}
+
+
+@pytest.mark.parametrize("seed", [31])
+def test_a_stream_with_every_fault_gives_the_tables_of_the_devices(
+    platform: Platform, seed: int
+) -> None:
+    events = generate(seed, batches=140)
+    first, second = events[:70], events[70:]
+    platform.import_events(first)
+    died = platform.try_ilyama("drain", CRASH_AT="mirror_write.after:1")
+    assert died.returncode == CRASH_STATUS, died.stderr
+    platform.drain()
+    assert_device_tables_equal_oracle(platform, first)
+
+    platform.import_events(second)
+    for point in ("mirror_write.before:2", "mirror_write.after:2"):
+        died = platform.try_ilyama("drain", CRASH_AT=point)
+        assert died.returncode == CRASH_STATUS, died.stderr
+    platform.drain()
+    assert_device_tables_equal_oracle(platform, events)

@@ -1,0 +1,115 @@
+"""What becomes of a value in a device table depends on its column, and no digit is lost."""
+
+from typing import Any
+
+import pytest
+
+from ilyama_protocol.fingerprint import Affinity
+from ilyama_protocol.mirror_types import (
+    MirrorType,
+    ValueKind,
+    fitted,
+    kinds_of,
+    type_of,
+    widened,
+)
+
+LONG, DOUBLE, TEXT = MirrorType
+SMALL, BIG, FRACTION, OTHER = ValueKind
+A = Affinity
+EXACT = 2**53
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (0, SMALL),
+        (EXACT, SMALL),
+        (-EXACT, SMALL),
+        (EXACT + 1, BIG),
+        (-(2**63), BIG),
+        (1.0, FRACTION),
+        (True, OTHER),
+        ("1", OTHER),
+        ([1], OTHER),
+    ],
+)
+def test_a_value_has_a_kind(value: Any, kind: ValueKind) -> None:
+    assert kinds_of([value, None]) == {kind}
+
+
+@pytest.mark.parametrize(
+    ("affinity", "kinds", "expected"),
+    [
+        (A.INTEGER, {FRACTION, OTHER}, LONG),
+        (A.REAL, {BIG}, DOUBLE),
+        (A.TEXT, {SMALL}, TEXT),
+        (A.BLOB, set(), TEXT),
+        (A.NUMERIC, set(), DOUBLE),
+        (A.NUMERIC, {SMALL, FRACTION, OTHER}, DOUBLE),
+        (A.NUMERIC, {SMALL, BIG, OTHER}, LONG),
+        (A.NUMERIC, {FRACTION, BIG}, TEXT),
+        (None, set(), None),
+        (None, {SMALL}, LONG),
+        (None, {SMALL, BIG}, LONG),
+        (None, {SMALL, FRACTION}, DOUBLE),
+        (None, {BIG, FRACTION}, TEXT),
+        (None, {SMALL, OTHER}, TEXT),
+    ],
+)
+def test_a_column_has_the_type_of_its_affinity_or_of_its_values(
+    affinity: Affinity | None, kinds: set[ValueKind], expected: MirrorType | None
+) -> None:
+    assert type_of(affinity, kinds) == expected
+
+
+@pytest.mark.parametrize(
+    ("current", "affinity", "kinds", "expected"),
+    [
+        (LONG, A.INTEGER, {FRACTION, OTHER}, LONG),
+        (LONG, None, {SMALL, BIG}, LONG),
+        (LONG, None, {FRACTION}, DOUBLE),
+        (LONG, None, {OTHER}, TEXT),
+        (DOUBLE, None, {SMALL, FRACTION}, DOUBLE),
+        (DOUBLE, None, {BIG}, TEXT),
+        (DOUBLE, A.NUMERIC, {OTHER}, DOUBLE),
+        (DOUBLE, A.NUMERIC, {BIG}, TEXT),
+        (LONG, A.NUMERIC, {SMALL}, LONG),
+        (TEXT, None, {SMALL, BIG, FRACTION, OTHER}, TEXT),
+    ],
+)
+def test_a_column_that_cannot_hold_what_comes_wants_another_type(
+    current: MirrorType, affinity: Affinity | None, kinds: set[ValueKind], expected: MirrorType
+) -> None:
+    assert widened(current, affinity, kinds) == expected
+
+
+VALUES = [None, 1, EXACT + 1, 2.0, 1.5, 1e300, True, "x", {"b": 1, "a": [None]}]
+NESTED = '{"a":[null],"b":1}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "affinity", "expected"),
+    [
+        (LONG, A.INTEGER, [None, 1, EXACT + 1, 2, None, None, None, None, None]),
+        (DOUBLE, A.REAL, [None, 1.0, float(EXACT), 2.0, 1.5, 1e300, None, None, None]),
+        (TEXT, A.TEXT, [None, None, None, None, None, None, "true", "x", NESTED]),
+        (
+            TEXT,
+            A.NUMERIC,
+            [None, "1", "9007199254740993", "2.0", "1.5", "1e+300", None, None, None],
+        ),
+        (
+            TEXT,
+            None,
+            [None, "1", "9007199254740993", "2.0", "1.5", "1e+300", "true", "x", NESTED],
+        ),
+    ],
+)
+def test_a_value_is_held_as_its_column_holds_it(
+    kind: MirrorType, affinity: Affinity | None, expected: list[Any]
+) -> None:
+    found = fitted(VALUES, kind, affinity)
+
+    assert found == expected
+    assert [*map(type, found)] == [*map(type, expected)]

@@ -1,0 +1,67 @@
+"""The columns of a device table: those that are there stay, new ones follow."""
+
+import pytest
+
+from ilyama_assets.mirrors.columns import continued_columns, only_adds, renewed_columns
+from ilyama_assets.mirrors.writing import sql_text
+from ilyama_protocol.fingerprint import Affinity
+from ilyama_protocol.mirror_types import MOST_COLUMNS, MirrorType, ValueKind
+from ilyama_resources.device_tables import Mirror, MirrorColumn
+
+V = MirrorColumn("v", "v", Affinity.INTEGER, MirrorType.LONG)
+LOOSE = MirrorColumn("x", "x", None, MirrorType.LONG)
+
+
+def test_new_columns_come_after_those_that_are_there() -> None:
+    planned = continued_columns(
+        [V], {"w": Affinity.TEXT, "v": Affinity.REAL}, {"b": {ValueKind.SMALL}, "a": set()}
+    )
+
+    assert planned == [
+        V,
+        MirrorColumn("w", "w", Affinity.TEXT, MirrorType.TEXT),
+        MirrorColumn("b", "b", None, MirrorType.LONG),
+    ]
+    assert only_adds([V], planned)
+
+
+def test_a_column_that_must_change_wants_the_table_made_anew() -> None:
+    by_value = continued_columns([V, LOOSE], {}, {"x": {ValueKind.OTHER}})
+    by_schema = continued_columns([V, LOOSE], {"x": Affinity.INTEGER}, {})
+
+    assert not only_adds([V, LOOSE], by_value)
+    assert not only_adds([V, LOOSE], by_schema)
+
+
+def test_a_table_made_anew_has_the_types_of_what_it_holds() -> None:
+    wide = LOOSE._replace(type=MirrorType.TEXT)
+
+    assert renewed_columns([wide], {}, {"x": {ValueKind.SMALL}}) == [LOOSE]
+    assert renewed_columns([wide], {}, {}) == [wide]
+
+
+def test_a_table_has_no_more_columns_than_it_can_bear() -> None:
+    many = {f"c{number}": {ValueKind.SMALL} for number in range(MOST_COLUMNS + 5)}
+
+    planned = continued_columns([V], {}, many | {"n" * 256: {ValueKind.SMALL}})
+
+    assert len(planned) == MOST_COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("text", "literal"),
+    [
+        ("plain1", "'plain1'"),
+        ("it's", r"'it\u0027s'"),
+        ("a\\", r"'a\u005c'"),
+        ("\u00e9\U0001f600", r"'\u00e9\ud83d\ude00'"),
+    ],
+)
+def test_no_text_can_leave_its_literal(text: str, literal: str) -> None:
+    assert sql_text(text) == literal
+
+
+def test_devices_without_a_project_share_a_place_that_no_project_has() -> None:
+    assert Mirror("pumps").name == "device_tables/projectless/pumps"
+    assert Mirror("pumps", "less").name == "device_tables/project-less/pumps"
+    assert Mirror("..", "../..").name == "device_tables/project-~2E~2E~2F~2E~2E/~2E~2E"
