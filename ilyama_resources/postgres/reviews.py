@@ -133,7 +133,7 @@ class Reviews:
         unanswered = ~is_approved(incoming)
         self._pause(select(incoming).where(unanswered).subquery())
         answered = or_(_is_asked(incoming), is_approved(incoming, holding=True))
-        new = _queued(incoming, drain_id=drain_id).where(unanswered, ~answered)
+        new = _queued(incoming, drain_id=drain_id, asked=and_(unanswered, ~answered))
         names = [*_NEW, "project_id", "state", "action_version", "opened_by", "opened_at"]
         statement = postgresql.insert(SCHEMA_REVIEW).from_select(names, new)
         return self._connection.execute(statement.on_conflict_do_nothing()).rowcount
@@ -315,21 +315,26 @@ def _asked_row(review: ReviewAsked) -> tuple[Any, ...]:
     return tuple(values.get(column.name) for column in SCHEMA_REVIEW.columns)
 
 
-def _queued(incoming: Any, *, drain_id: int) -> Select[Any]:
-    """The rows of new reviews; of one schema that was asked about twice, the first."""
-    lineage = [incoming.c[name] for name in ("device_id", "source_table", "schema_hash")]
-    return (
-        select(
-            *(incoming.c[name] for name in _NEW),
-            incoming.c.project_id,
-            literal(ReviewState.QUEUED.value),
-            literal(FIRST_VERSION),
-            literal(drain_id),
-            literal(datetime.now(UTC)),
-        )
-        .distinct(*lineage)
-        .order_by(*lineage, incoming.c.first_received_at)
+def _queued(incoming: Any, *, drain_id: int, asked: ColumnElement[bool]) -> Select[Any]:
+    """The rows of new reviews, numbered as the schemas came.
+
+    Of one schema that was asked about twice it is the first.
+    """
+    schema = [incoming.c[name] for name in ("device_id", "source_table", "schema_hash")]
+    once = (
+        select(*(incoming.c[name] for name in [*_NEW, "project_id"]))
+        .where(asked)
+        .distinct(*schema)
+        .order_by(*schema, incoming.c.first_received_at)
+        .subquery()
     )
+    return select(
+        *once.columns,
+        literal(ReviewState.QUEUED.value),
+        literal(FIRST_VERSION),
+        literal(drain_id),
+        literal(datetime.now(UTC)),
+    ).order_by(once.c.first_received_at, once.c.device_id, once.c.schema_hash)
 
 
 def _is_asked(incoming: Any) -> ColumnElement[bool]:

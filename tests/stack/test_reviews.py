@@ -70,6 +70,14 @@ def test_a_schema_that_flips_between_two_hashes_asks_twice(gateway: Gateway) -> 
     assert paused(gateway) == ["dev-1"]
 
 
+def test_reviews_of_one_drain_are_numbered_as_the_schemas_came(gateway: Gateway) -> None:
+    register(gateway, "dev-1")
+    hashes = [f"{number:02}" * 32 for number in (3, 1, 2)]
+    queue(gateway, *(asked("dev-1", h, received_at=at) for at, h in enumerate(hashes)))
+
+    assert [review.schema_hash for review in reviews(gateway)] == hashes
+
+
 def test_an_approval_binds_resumes_and_is_audited(gateway: Gateway) -> None:
     register(gateway, "dev-1")
     queue(gateway, asked("dev-1"))
