@@ -17,6 +17,7 @@ from benchmarks import (
     peer,
     replay,
     scaling,
+    telemetry,
 )
 from benchmarks.measuring import Measured, Target
 from benchmarks.workbench import Scale, Workbench
@@ -113,5 +114,19 @@ BENCHMARKS = (
         "scaling: rows/s on two cores ÷ on one",
         Target(1.6, reach=1.85, at_least=True),
         scaling.measure,
+    ),
+    Benchmark(
+        13,
+        "telemetry",
+        "telemetry: rows/s of telemetry end to end ÷ rows/s of table rows",
+        Target(0.9, at_least=True),
+        telemetry.measure,
+    ),
+    Benchmark(
+        14,
+        "telemetry replay",
+        "telemetry replay: engine time of a byte-identical batch ÷ of its first ingestion",
+        Target(0.02),
+        replay.measure_telemetry,
     ),
 )

@@ -18,6 +18,7 @@ DRAINED = (
     "raw_batches",
     "rejected_batches",
     "row_changes",
+    "telemetry_samples",
     "key_conflicts",
     "batch_ledger",
     "metric_datapoint",
@@ -73,7 +74,7 @@ def _moment(row: Row) -> int:
 
 def device_of(event: Event) -> str:
     """The id under which the platform registers the sender of a message by itself."""
-    return event.topic.removesuffix("/sync/rows/batch")
+    return event.topic.partition("/sync/")[0]
 
 
 def served_values(gateway: Gateway, devices: Collection[str]) -> list[Row]:

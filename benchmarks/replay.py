@@ -1,4 +1,4 @@
-"""Ratio 3: what a byte-identical batch costs the engine, against its first ingestion."""
+"""Ratios 3 and 14: what a byte-identical batch costs the engine, against its first ingestion."""
 
 from __future__ import annotations
 
@@ -8,18 +8,30 @@ from collections.abc import Sequence
 from benchmarks.correctness import device_of, told_by_oracle
 from benchmarks.measuring import Figure, Measured, Preparation, Work, interleaved
 from benchmarks.workbench import Workbench
-from benchmarks.workloads import Fleet
+from benchmarks.workloads import Fleet, SampledFleet
 from ilyama_protocol.intake.engine import Device, IntakeEngine
-from ilyama_protocol.intake.history import History, KnownPayload
+from ilyama_protocol.intake.history import History, KnownBatch, KnownPayload
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.intake.state import DeviceState
 from tests.oracle import Event
 
 
 def measure(bench: Workbench) -> Measured:
-    """Time the second arrival of batches against their first, in one drain."""
+    """Time the second arrival of row batches against their first, in one drain."""
     scale = bench.scale
     events = Fleet(3, devices=1).batches(scale.replayed_batches, rows=scale.decoded_rows)
+    return _measured(events, bench)
+
+
+def measure_telemetry(bench: Workbench) -> Measured:
+    """Time the second arrival of telemetry batches against their first."""
+    scale = bench.scale
+    events = SampledFleet(14, devices=1).batches(scale.replayed_batches, rows=scale.decoded_rows)
+    return _measured(events, bench)
+
+
+def _measured(events: Sequence[Event], bench: Workbench) -> Measured:
+    scale = bench.scale
     _assert_right(events)
     first, again = _first(events), _again(events)
     measured = interleaved(again, first, rounds=scale.pure_rounds, clock=time.process_time)
@@ -48,14 +60,14 @@ def _again(events: Sequence[Event]) -> Preparation:
 def _later(events: Sequence[Event]) -> Preparation:
     """The next drain: it first finds out what it must know, and is then told."""
     before = _decided(_engine(events), _messages(events))
-    told = History.of(payloads=_known(before))
+    told = History.of(payloads=_known(before), batches=_known_batches(before))
 
     def prepare(_: int) -> Work:
         messages = _messages(events)
 
         def both_passes() -> None:
             asking = _decided(_engine(events, before.decisions.state.copy()), messages)
-            assert len(asking.decisions.needs) == len(events)
+            assert asking.decisions.needs
             _decided(_engine(events, before.decisions.state.copy(), told), messages)
 
         return both_passes
@@ -92,6 +104,23 @@ def _known(engine: IntakeEngine) -> list[KnownPayload]:
             line.rows_received,
         )
         for line in engine.decisions.outcomes.ledger
+    ]
+
+
+def _known_batches(engine: IntakeEngine) -> list[KnownBatch]:
+    return [
+        KnownBatch(
+            line.batch_id or "",
+            line.source_table or "",
+            line.batch_seq,
+            line.arrival.payload_sha256,
+            line.rows_received,
+            1,
+            line.arrival.message.segment_id,
+            line.arrival.message.position,
+        )
+        for line in engine.decisions.outcomes.ledger
+        if line.batch_seq is not None
     ]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn, schema_hash
 from tests.oracle import Event
 from tests.streams.identifiers import START_US, Identifiers
+from tests.streams.telemetry import rfc3339
 
 TABLE: Final = "zone"
 COLUMNS: Final = (
@@ -102,6 +103,61 @@ class Fleet:
                 strict=True,
             )
         ]  # fmt: skip
+
+
+@dataclass
+class SampledFleet:
+    """Devices that sample the same columns, a row every few milliseconds."""
+
+    seed: int
+    devices: int = DEVICES
+    slug: str = "bench"
+    sent: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin where the other fleets do."""
+        self._identifiers = Identifiers(random.Random(self.seed))
+        self._rng = np.random.default_rng(self.seed)
+
+    def batches(self, count: int, *, rows: int = ROWS) -> list[Event]:
+        """The next messages of the fleet."""
+        return [self._next(rows) for _ in range(count)]
+
+    def _next(self, rows: int) -> Event:
+        device, turn = self.sent % self.devices, self.sent // self.devices
+        topic = f"{self.slug}/dev-{device:05}/sync/telemetry/batch"
+        landed_at = START_US + self.sent * MICROSECONDS_APART
+        self.sent += 1
+        return Event(topic, self._payload(turn, rows), landed_at)
+
+    def _payload(self, turn: int, rows: int) -> bytes:
+        moments = [rfc3339(START_US + (turn * rows + n) * 5_000) for n in range(rows)]
+        head = {
+            "format_version": 1,
+            "capture_strategy": "sqlite_telemetry_batch_v1",
+            "batch_id": self._identifiers.uuid7(),
+            "batch_seq": turn,
+            "source_table": TABLE,
+            "schema_hash": SCHEMA_HASH,
+            "cursor_start_ts": moments[0],
+            "cursor_end_ts": moments[-1],
+            "row_count": rows,
+        }
+        if turn == 0:
+            head["schema_columns"] = _DECLARED
+        opened = msgspec.json.encode(head).removesuffix(b"}")
+        return b'%b,"rows":[%b]}' % (opened, ",".join(self._rows(moments)).encode())
+
+    def _rows(self, moments: list[str]) -> list[str]:
+        draw, rows = self._rng, len(moments)
+        modes = draw.integers(len(_MODES), size=rows).tolist()
+        targets = (draw.integers(150, 250, size=rows) / 10).tolist()
+        fans = draw.integers(4, size=rows).tolist()
+        return [
+            f'{{"ts":"{ts}","fields":{{"id":1,"mode":"{_MODES[mode]}","target":{target},'
+            f'"temp":null,"fan":{fan},"lamp":0}}}}'
+            for ts, mode, target, fan in zip(moments, modes, targets, fans, strict=True)
+        ]
 
 
 SCHEMA_HASH: Final = schema_hash(TABLE, COLUMNS)

@@ -98,6 +98,9 @@ _RECORDS = {
     "rejection": "Rejected messages and their life: a state, a note, and what the last look found.",
     "rejection_replay": "Replays of rejections: who asked, where it landed, what became of it.",
     "segment": "Landed files, and the drain that took each.",
+    "sequence_gap": "Numbers of journals and telemetry that never came, as ranges.",
+    "sequence_overflow": "How many missing numbers of a journal are in gaps too many to list.",
+    "sequence_rejection": "Rejected batches by their numbers, to explain gaps; for 90 days.",
     "table_schema": "The columns behind each schema hash that a device has sent.",
     "warehouse": "The UUID that ties these records to their tables.",
 }

@@ -10,7 +10,7 @@ from ilyama_assets.catalog import KINDS, OWNERS
 from ilyama_assets.checks.reports import table_of
 from ilyama_assets.mirrors.compacting import compact_mirrors
 from ilyama_assets.mirrors.writing import MirrorParts
-from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES
+from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, SEQUENCE_GAPS
 from ilyama_assets.transforms.compacted import compact_day, days_worth_compacting
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.device_tables import DEVICE_TABLES, mirror_names
@@ -22,6 +22,7 @@ from ilyama_resources.spark import Spark
 
 ROLLED_UP_AFTER = timedelta(days=1)
 FORGOTTEN_AFTER = timedelta(days=7)
+REJECTIONS_KEPT = timedelta(days=90)
 
 
 class CompactionConfig(Config):
@@ -94,6 +95,7 @@ def compact_records(gateway: Gateway, *, now: datetime, keep: timedelta) -> None
         tx.drains.forget(closed_before=now - keep)
         tx.drains.forget_log(before=now - keep)
         tx.derived_runs.forget(closed_before=now - keep)
+        tx.sequences.forget_rejections(received_before=now - REJECTIONS_KEPT)
         tx.commit()
 
 
@@ -101,6 +103,7 @@ def sweepable(warehouse: Warehouse, gateway: Gateway) -> list[str]:
     """Tables whose orphans can go: an unfinished drain may be older than they are kept for."""
     with gateway.transaction() as tx:
         at_rest = tx.drains.unfinished() is None
-    contracts = (CURRENT_VALUE, *INTAKE_TABLES) if at_rest else (CURRENT_VALUE,)
+    derived = (CURRENT_VALUE, SEQUENCE_GAPS)
+    contracts = (*derived, *INTAKE_TABLES) if at_rest else derived
     held = [contract.name for contract in contracts if warehouse.holds(contract.name)]
     return held + mirror_names(warehouse.root)

@@ -7,7 +7,7 @@ from dagster import AssetSelection, define_asset_job, in_process_executor
 from ilyama_assets.checks.intake import INTAKE_CHECKS
 from ilyama_assets.compaction import compaction
 from ilyama_assets.device_tables import device_tables
-from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES
+from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, SEQUENCE_GAPS
 
 _INTAKE = AssetSelection.assets(*(contract.name for contract in INTAKE_TABLES))
 _ON_WRITE = AssetSelection.checks(*(spec.key for spec in INTAKE_CHECKS))
@@ -24,9 +24,9 @@ intake_job = define_asset_job(
 
 serving_job = define_asset_job(
     "serving_job",
-    selection=AssetSelection.assets(CURRENT_VALUE.name),
+    selection=AssetSelection.assets(CURRENT_VALUE.name, SEQUENCE_GAPS.name),
     executor_def=in_process_executor,
-    description="Bring the Delta form of current values up to the newest drain, and check it.",
+    description="Bring current values and gaps in Delta up to the newest drain, and check them.",
 )
 
 device_tables_job = define_asset_job(

@@ -20,6 +20,7 @@ _COLOURS: Final = {
     "rejected": "#c2452d",
     "staged": "#d69a2d",
     "kept": "#5b6ee1",
+    "handled": "#8a7fd1",
 }
 _WIDTH, _HEIGHT = 720, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 34, 28

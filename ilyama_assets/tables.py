@@ -84,21 +84,15 @@ _LATE = TableColumn("late", FLAG, "a newer change of this primary key was accept
 _SYNTHETIC = TableColumn("synthetic", FLAG, "made by the platform, not sent by the device")
 _ROW_INDEX = TableColumn("row_index", LONG, "place of the row in its batch")
 
+_CHANGE = (_EPOCH, _PK_HASH, _COMMIT, _OP, _PK, _ROW, _SCHEMA, _LATE, _SYNTHETIC)
+
 ROW_CHANGES = TableContract(
     "row_changes",
     "Row changes of device tables: exactly one per device, table, epoch, primary key and commit.",
     (
         _DEVICE,
         _TABLE,
-        _EPOCH,
-        _PK_HASH,
-        _COMMIT,
-        _OP,
-        _PK,
-        _ROW,
-        _SCHEMA,
-        _LATE,
-        _SYNTHETIC,
+        *_CHANGE,
         _BATCH,
         _SEGMENT,
         _POSITION,
@@ -122,6 +116,31 @@ TELEMETRY_SAMPLES = TableContract(
         TableColumn("ts", MOMENT, "moment the row speaks of, by the device's clock"),
         TableColumn("fields", TEXT, "fields of the row as sent", skipping=False, repeats=False),
         _SCHEMA,
+        _SEGMENT,
+        _POSITION,
+        _RECEIVED,
+        _DRAIN,
+        _DAY,
+    ),
+)
+
+SCHEMA_OBSERVATIONS = TableContract(
+    "schema_observations",
+    "Schemas that devices spoke of: in observations, and with the first batch that told columns.",
+    (
+        _DEVICE,
+        _TABLE,
+        _SCHEMA,
+        TableColumn("source", TEXT, "observe, rows or telemetry: the message that spoke of it"),
+        TableColumn(
+            "columns",
+            TEXT,
+            "its columns as canonical JSON, by name; null when none hash to it",
+            skipping=False,
+        ),
+        TableColumn("is_new", FLAG, "no batch of the table had told this hash's columns before"),
+        TableColumn("observed_at", MOMENT, "moment the device saw it; null when a batch told it"),
+        TableColumn("firmware_version", TEXT, "firmware of the device, or unknown"),
         _SEGMENT,
         _POSITION,
         _RECEIVED,
@@ -201,15 +220,7 @@ STAGED_ROWS = TableContract(
         _DRAIN,
         _DAY,
         TableColumn("kind", TEXT, "rows or telemetry; of a whole message, what it is"),
-        _EPOCH,
-        _PK_HASH,
-        _COMMIT,
-        _OP,
-        _PK,
-        _ROW,
-        _SCHEMA,
-        _LATE,
-        _SYNTHETIC,
+        *_CHANGE,
         _ROW_INDEX,
         TableColumn("batch_seq", LONG, "number of a telemetry batch"),
         *_STAGED_AS_SENT,
@@ -304,6 +315,25 @@ CURRENT_VALUE = TableContract(
     ),
 )
 
+SEQUENCE_GAPS = TableContract(
+    "sequence_gaps",
+    "Numbers that never came: exact for telemetry, a hint for the commits of a journal.",
+    (
+        _DEVICE,
+        TableColumn("kind", TEXT, "telemetry: numbers of batches; rows: numbers of commits"),
+        TableColumn("source_table", TEXT, "table whose batches are numbered; null for commits"),
+        TableColumn("journal_epoch", TEXT, "journal whose commits are numbered; null for batches"),
+        TableColumn("era", LONG, "how often an operator let the numbers begin anew"),
+        TableColumn("first_missing", LONG, "first number of the gap"),
+        TableColumn("last_missing", LONG, "last number of the gap"),
+        TableColumn("missing", LONG, "how many numbers are missing"),
+        TableColumn("opened_at", MOMENT, "received_at of the message that showed the gap"),
+        TableColumn("opened_in", LONG, "drain that showed it"),
+        TableColumn("rejections", LONG, "rejected batches that had numbers of it"),
+        TableColumn("rejection_ids", TEXT, "some of them, as JSON", skipping=False),
+    ),
+)
+
 INTAKE_TABLES = (
     RAW_BATCHES,
     REJECTED_BATCHES,
@@ -311,9 +341,10 @@ INTAKE_TABLES = (
     KEY_CONFLICTS,
     ROW_CHANGES,
     TELEMETRY_SAMPLES,
+    SCHEMA_OBSERVATIONS,
     STAGED_ROWS,
     METRIC_DATAPOINT,
     STATE_DATAPOINT,
     QUARANTINED_DATAPOINTS,
 )
-TABLES = {contract.name: contract for contract in (*INTAKE_TABLES, CURRENT_VALUE)}
+TABLES = {contract.name: contract for contract in (*INTAKE_TABLES, SEQUENCE_GAPS, CURRENT_VALUE)}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
 
-from ilyama_protocol.canonical import canonical_hash
+from ilyama_protocol.canonical import canonical_hash, canonical_json
 
 
 class Affinity(StrEnum):
@@ -33,8 +33,12 @@ class SchemaColumn:
 
 def schema_hash(table_name: str, columns: Iterable[SchemaColumn]) -> str:
     """Return the fingerprint of a table; the order of its columns does not matter."""
-    by_name = sorted(columns, key=attrgetter("name"))
-    return canonical_hash({"columns": [*map(_members, by_name)], "table_name": table_name})
+    return canonical_hash({"columns": _by_name(columns), "table_name": table_name})
+
+
+def columns_text(columns: Iterable[SchemaColumn]) -> str:
+    """Return columns as canonical JSON, in the order in which they are fingerprinted."""
+    return canonical_json(_by_name(columns))
 
 
 def affinity_of(declared_type: str) -> Affinity:
@@ -50,6 +54,10 @@ def affinity_of(declared_type: str) -> Affinity:
     if any(word in folded for word in (b"REAL", b"FLOA", b"DOUB")):
         return Affinity.REAL
     return Affinity.NUMERIC
+
+
+def _by_name(columns: Iterable[SchemaColumn]) -> list[dict[str, str | int | bool]]:
+    return [*map(_members, sorted(columns, key=attrgetter("name")))]
 
 
 def _members(column: SchemaColumn) -> dict[str, str | int | bool]:

@@ -69,6 +69,8 @@ class Rejection:
         row_count: How many rows were refused with it.
         batch_id: Its batch id in lower case, when that was found valid before the refusal.
         batch_seq: The number of a telemetry batch, when that was found valid before the refusal.
+        journal_epoch: The journal of a row batch, when that was found valid before the refusal.
+        numbers: The first and the last number of the batch, when they were found valid.
     """
 
     code: RejectionCode
@@ -78,6 +80,8 @@ class Rejection:
     row_count: int = 0
     batch_id: str | None = None
     batch_seq: int | None = None
+    journal_epoch: str | None = None
+    numbers: tuple[int, int] | None = None
 
     @property
     def action(self) -> ClientAction:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -139,6 +139,12 @@ class Warehouse:
             partition_by=[PARTITION],
         )
         self._force_log(table, self._current(table).version())
+
+    def renew(self, contract: TableContract, rows: pa.Table) -> int:
+        """Put rows in the place of all that a table holds; the version that has them."""
+        self.ensure(contract)
+        write_deltalake(self.location(contract.name), rows, mode="overwrite")
+        return self.version(contract.name)
 
     def vacuum(self, table: str) -> int:
         """Remove files that no version of the last days names, and return how many there were."""

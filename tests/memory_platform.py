@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ilyama_assets.drains.encoding import Encoder
+from ilyama_assets.drains.orders import RejectedNumbers, rejected_numbers
 from ilyama_assets.drains.staged_reading import decided
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS, STAGED_ROWS
 from ilyama_protocol.governance.reviews import ReviewAsked
@@ -34,6 +35,7 @@ from ilyama_protocol.intake.history import (
 from ilyama_protocol.intake.lineage_rulings import DECIDED, HELD_BY, StagingReason
 from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
+from ilyama_protocol.intake.sequences import Island, without
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.topics import parse_topic
 from tests.oracle import Event
@@ -65,6 +67,8 @@ class MemoryPlatform:
         self._staged: list[pa.Table] = []
         self.out_of_window = 0
         self.reviews: dict[tuple[str, str, str], ReviewAsked] = {}
+        self._gaps: dict[tuple[str, str, str], list[Island]] = {}
+        self._refused: list[RejectedNumbers] = []
 
     def pause(self, lineage: Lineage, reason: str = "operator") -> None:
         """Pause a lineage for a reason."""
@@ -159,6 +163,31 @@ class MemoryPlatform:
             )
         return rows
 
+    def gaps(self) -> list[Row]:
+        """The gaps of all sequences, each with how many rejected batches had its numbers."""
+        names = ("device_id", "kind", "name", "first_missing", "last_missing", "rejections")
+        return [
+            dict(zip(names, (*sequence, *gap, self._explained(sequence, gap)), strict=True))
+            for sequence, gaps in self._gaps.items()
+            for gap in gaps
+        ]
+
+    def _explained(self, sequence: tuple[str, str, str], gap: Island) -> int:
+        return sum(
+            (told.device_id, told.kind, told.name) == sequence
+            and told.first <= gap[1]
+            and told.last >= gap[0]
+            for told in self._refused
+        )
+
+    def _number(self, device_id: str, engine: IntakeEngine) -> None:
+        for change in engine.sequences:
+            sequence = (device_id, change.kind.value, change.name)
+            known = self._gaps.get(sequence, [])
+            left = [part for gap in known for part in without(gap, change.covered)]
+            self._gaps[sequence] = [*left, *change.opened]
+        self._refused += map(rejected_numbers, engine.decisions.refused)
+
     def _decide(self, device_id: str | None, messages: Sequence[Message]) -> None:
         engine = self._engine(device_id, None)
         for message in messages:
@@ -204,6 +233,7 @@ class MemoryPlatform:
             self.tables[name] += plain_rows(pa.table(table))
         if device_id is not None:
             self._states[device_id] = encode_state(engine.state_after(self._drains))
+            self._number(device_id, engine)
             for key, of_key in engine.current.items():
                 for instance, value in of_key.items():
                     standing = self._current.setdefault((device_id, key, instance), value)

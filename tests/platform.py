@@ -17,12 +17,14 @@ from ilyama_protocol.governance.policies import FirstSchema
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.sequences import GapFilter
 from ilyama_resources.settings import PREFIX, REPOSITORY, Settings
 from ilyama_resources.spark import spark_session
 from tests.oracle import Event
 from tests.streams import write_cloudevents
 from tests.tables import (
     Row,
+    assert_equals_oracle,
     assert_warehouse_equals_oracle,
     expected_tables,
     stored_rows,
@@ -97,6 +99,12 @@ class Platform:
         """Compare every table with what the oracle says of a stream."""
         expected = expected_tables(events, **policies)
         assert_warehouse_equals_oracle(self.settings.warehouse, expected)
+        assert_equals_oracle({"gaps": self._gaps()}, expected)
+
+    def _gaps(self) -> list[Row]:
+        with self.gateway.transaction() as tx:
+            gaps = tx.sequences.page(GapFilter(), after=None, limit=None)
+        return [told.gap._asdict() | {"rejections": told.rejections} for told in gaps]
 
     def environment(self, **variables: str) -> dict[str, str]:
         """The variables of a process that works on this platform."""

@@ -19,6 +19,7 @@ TABLES = (
     "row_changes",
     "staged_rows",
     "telemetry_samples",
+    "schema_observations",
     "key_conflicts",
     "batch_ledger",
     "metric_datapoint",
@@ -33,7 +34,7 @@ def expected_tables(events: Iterable[Event], **policies: Any) -> dict[str, list[
     oracle = Oracle(**policies)
     for event in events:
         oracle.feed(event)
-    return oracle.tables()
+    return oracle.tables() | {"gaps": oracle.gaps()}
 
 
 def stored_rows(warehouse: Path, table: str) -> list[Row]:

@@ -18,10 +18,12 @@ from ilyama_assets.tables import (
     METRIC_DATAPOINT,
     ROW_CHANGES,
     STATE_DATAPOINT,
+    TELEMETRY_SAMPLES,
 )
 
 LEDGER_BALANCE = "ledger_balance"
 ONE_ROW_PER_KEY = "one_row_per_dedup_key"
+ONE_SAMPLE_PER_PLACE = "one_sample_per_row_of_a_batch"
 _WORDS = {"conflict": "in conflict"}
 _HELD = "Intake is held at this drain. `ilyama drains` shows it; nothing of it is visible yet."
 
@@ -37,6 +39,12 @@ INTAKE_CHECKS = [
         asset=ROW_CHANGES.name,
         blocking=True,
         description="No two rows that a drain adds share a dedup key.",
+    ),
+    AssetCheckSpec(
+        ONE_SAMPLE_PER_PLACE,
+        asset=TELEMETRY_SAMPLES.name,
+        blocking=True,
+        description="No two samples that a drain adds are the same row of the same batch.",
     ),
     *(
         AssetCheckSpec(
@@ -68,6 +76,17 @@ def intake_check_results(run: RunReport) -> Iterator[AssetCheckResult]:
         passed=not run.repeated_keys,
         counts={"rows written": run.written[ROW_CHANGES.name], "repeated": len(run.repeated_keys)},
         sample=[{"key": key} for key in run.repeated_keys],
+        advice=_HELD,
+    )
+    yield report(
+        asset=TELEMETRY_SAMPLES.name,
+        check=ONE_SAMPLE_PER_PLACE,
+        passed=not run.repeated_samples,
+        counts={
+            "rows written": run.written[TELEMETRY_SAMPLES.name],
+            "repeated": len(run.repeated_samples),
+        },
+        sample=[{"key": key} for key in run.repeated_samples],
         advice=_HELD,
     )
     for contract in (METRIC_DATAPOINT, STATE_DATAPOINT):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from dagster import (
     AssetCheckResult,
@@ -22,6 +23,7 @@ from ilyama_assets.tables import (
     RAW_BATCHES,
     ROW_CHANGES,
     STATE_DATAPOINT,
+    TELEMETRY_SAMPLES,
 )
 from ilyama_resources.data_files import TableContract
 from ilyama_resources.delta import Warehouse
@@ -76,28 +78,64 @@ def _rule_check(contract: TableContract, rule: str) -> AssetChecksDefinition:
     return check
 
 
-@asset_check(
-    asset=ROW_CHANGES.name,
-    name="one_row_per_dedup_key_in_table",
-    automation_condition=every_night(),
-    description="Over the whole table, no two rows share a dedup key.",
+class Uniqueness(NamedTuple):
+    """A key that no two rows of a table share."""
+
+    contract: TableContract
+    check: str
+    key: tuple[str, ...]
+    description: str
+
+
+UNIQUENESS = (
+    Uniqueness(
+        ROW_CHANGES,
+        "one_row_per_dedup_key_in_table",
+        ROW_KEY,
+        "Over the whole table, no two rows share a dedup key.",
+    ),
+    Uniqueness(
+        TELEMETRY_SAMPLES,
+        "one_sample_per_row_of_a_batch_in_table",
+        ("device_id", "batch_id", "row_index"),
+        "Over the whole table, no two samples are the same row of the same batch.",
+    ),
+    *(
+        Uniqueness(
+            contract,
+            "one_value_per_moment_in_table",
+            ("datapoint_id", "revision"),
+            "Over the whole table, a series has one value at a moment, and one per correction.",
+        )
+        for contract in (METRIC_DATAPOINT, STATE_DATAPOINT)
+    ),
 )
-def one_row_per_dedup_key_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
-    """Count keys that occur more than once."""
-    changes = read(spark.spark_session, lake.warehouse, ROW_CHANGES)
-    repeated = changes.groupBy(*ROW_KEY).agg(
-        F.count("*").alias("rows"), F.collect_set("drain_id").alias("drains")
+
+
+def _uniqueness_check(rule: Uniqueness) -> AssetChecksDefinition:
+    @asset_check(
+        asset=rule.contract.name,
+        name=rule.check,
+        automation_condition=every_night(),
+        description=rule.description,
     )
-    repeated = repeated.where("rows > 1")
-    count = repeated.count()
-    return report(
-        asset=ROW_CHANGES.name,
-        check="one_row_per_dedup_key_in_table",
-        passed=count == 0,
-        counts={"rows": changes.count(), "repeated keys": count},
-        sample=_sample(repeated, (*ROW_KEY, "rows", "drains")) if count else [],
-        advice="Stop intake and look at the drains named here: no row may be stored twice.",
-    )
+    def check(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
+        rows = read(spark.spark_session, lake.warehouse, rule.contract)
+        repeated = rows.groupBy(*rule.key).agg(
+            F.count("*").alias("rows"), F.collect_set("drain_id").alias("drains")
+        )
+        repeated = repeated.where("rows > 1")
+        count = repeated.count()
+        return report(
+            asset=rule.contract.name,
+            check=rule.check,
+            passed=count == 0,
+            counts={"rows": rows.count(), "repeated keys": count},
+            sample=_sample(repeated, (*rule.key, "rows", "drains")) if count else [],
+            advice="Stop intake and look at the drains named here: no row may be stored twice.",
+        )
+
+    return check
 
 
 @asset_check(
@@ -174,7 +212,7 @@ TABLE_CHECKS = [
         for contract in (METRIC_DATAPOINT, STATE_DATAPOINT)
         for rule in DATAPOINT_RULES
     ),
-    one_row_per_dedup_key_in_table,
+    *map(_uniqueness_check, UNIQUENESS),
     ledger_balance_in_table,
     intake_is_fresh,
 ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
 import pyarrow as pa
 
 from ilyama_assets.drains.encoding import ROW_COUNTS
+from ilyama_assets.drains.orders import RejectedNumbers
 from ilyama_assets.drains.projection import decoded, one_per_identity
 from ilyama_assets.drains.rejecting import OUTCOMES_SCHEMA, REJECTIONS_SCHEMA
 from ilyama_assets.drains.rejecting import decoded as decoded_rows
@@ -14,10 +16,12 @@ from ilyama_assets.drains.sealing import Seal
 from ilyama_assets.drains.totals import GROUP
 from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.outcomes import Origin
+from ilyama_protocol.moments import utc
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.current_values import Lineage
 from ilyama_resources.postgres.drains import Drain
 from ilyama_resources.postgres.ledger import LedgerTotal
+from ilyama_resources.postgres.sequences import RejectedBatch
 from ilyama_resources.postgres.staged_backlog import DEFAULT_CAPS, BacklogCaps
 
 
@@ -43,6 +47,8 @@ def close_drain(
     for totals in seal.ledger:
         tx.ledger.add(_ledger_totals(drain, totals))
     _write_rejections(tx, drain, seal)
+    tx.sequences.advance(seal.sequences, drain_id=drain.drain_id)
+    tx.sequences.note_rejections([_rejected_batch(numbers) for numbers in seal.rejected])
     _advance_current_values(tx, drain, seal, served_instances=served_instances)
 
 
@@ -92,6 +98,12 @@ def _advance_current_values(
     grown = tx.current_values.advance(_without(values, unserved), drain_id=drain.drain_id)
     counted = tx.current_values.recount(_above(served_instances, grown))
     tx.current_values.stop_serving(_above(served_instances, counted))
+
+
+def _rejected_batch(numbers: RejectedNumbers) -> RejectedBatch:
+    told = msgspec.structs.asdict(numbers)
+    first, last, at = told.pop("first"), told.pop("last"), utc(told.pop("received_at"))
+    return RejectedBatch(first_number=first, last_number=last, received_at=at, **told)
 
 
 def _above(limit: int, instances: Mapping[Lineage, int]) -> list[Lineage]:

@@ -32,15 +32,18 @@ from ilyama_assets.tables import (
     RAW_BATCHES,
     REJECTED_BATCHES,
     ROW_CHANGES,
+    SCHEMA_OBSERVATIONS,
     STAGED_ROWS,
     TELEMETRY_SAMPLES,
 )
+from ilyama_protocol.fingerprint import columns_text
 from ilyama_protocol.intake.conflicts import Conflict
 from ilyama_protocol.intake.outcomes import (
     AcceptedRows,
     AcceptedSamples,
     Arrival,
     LedgerLine,
+    ObservedSchema,
     Origin,
     Outcomes,
     StagedMessage,
@@ -70,6 +73,7 @@ class Encoder:
             STAGED_ROWS.name: self._staged(outcomes),
             ROW_CHANGES.name: self._row_changes(outcomes.accepted),
             TELEMETRY_SAMPLES.name: self._samples(outcomes.samples),
+            SCHEMA_OBSERVATIONS.name: self._schemas(outcomes.schemas),
         } | self.datapoints(outcomes.accepted, outcomes.samples)
         return {name: table for name, table in tables.items() if table.num_rows}
 
@@ -157,6 +161,17 @@ class Encoder:
         aside = _aside_columns(staged, [part.arrival for part in samples], counts)
         columns = _sample_columns(samples) | aside
         return self._table(STAGED_ROWS, columns, columns["received_at"])
+
+    def _schemas(self, schemas: Sequence[ObservedSchema]) -> pa.Table:
+        arrivals = [schema.arrival for schema in schemas]
+        columns = _arrival_columns(arrivals) | {
+            "source": [arrival.address.kind for arrival in arrivals],
+            "columns": [None if s.columns is None else columns_text(s.columns) for s in schemas],
+            "firmware_version": [arrival.firmware_version for arrival in arrivals],
+        }
+        for name in ("source_table", "schema_hash", "is_new", "observed_at"):
+            columns[name] = [getattr(schema, name) for schema in schemas]
+        return self._table(SCHEMA_OBSERVATIONS, columns, columns["received_at"])
 
     def _row_changes(self, accepted: Sequence[AcceptedRows]) -> pa.Table:
         columns = _row_columns(accepted)

@@ -72,9 +72,10 @@ class TaskIntegrity:
         for part in tables.get(BATCH_LEDGER.name, ()):
             self._balance(part)
         for part in tables.get(ROW_CHANGES.name, ()):
-            self._unique(part, _LINEAGE_EPOCH, "commit_seq", "source_pk_hash")
+            keys = _repeated(part, _LINEAGE_EPOCH, "commit_seq", "source_pk_hash")
+            self.findings.repeated_keys += keys
         for part in tables.get(TELEMETRY_SAMPLES.name, ()):
-            self._unique(part, _BATCH, "row_index")
+            self.findings.repeated_samples += _repeated(part, _BATCH, "row_index")
         for name in _KINDS:
             for part in tables.get(name, ()):
                 self._rules(part)
@@ -91,22 +92,26 @@ class TaskIntegrity:
         for i in wrong[:SAMPLE].tolist():
             self.findings.unbalanced.append(_place(ledger, i))
 
-    def _unique(self, rows: pa.Table, group: Sequence[str], number: str, *others: str) -> None:
-        """Rows that only climb within their group are unique at a glance; others are counted."""
-        names = [*group, number, *others]
-        keys = rows.select(names)
-        if _only_climbs(keys, group, number):
-            return
-        counted = keys.group_by(names).aggregate([([], "count_all")])
-        for key in counted.filter(pc.greater(counted["count_all"], 1)).slice(0, SAMPLE).to_pylist():
-            self.findings.repeated_keys.append(canonical_json(key))
-
     def _rules(self, points: pa.Table) -> None:
         for name, keeps in RULES.items():
             breaches = points.num_rows - (pc.sum(keeps(points)).as_py() or 0)
             if breaches:
                 known = self.findings.rule_breaches.get(name, 0)
                 self.findings.rule_breaches[name] = known + breaches
+
+
+def _repeated(rows: pa.Table, group: Sequence[str], number: str, *others: str) -> list[str]:
+    """Some keys that occur more than once.
+
+    Rows that only climb within their group are unique at a glance; others are counted.
+    """
+    names = [*group, number, *others]
+    keys = rows.select(names)
+    if _only_climbs(keys, group, number):
+        return []
+    counted = keys.group_by(names).aggregate([([], "count_all")])
+    repeated = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, SAMPLE)
+    return [canonical_json(key) for key in repeated.to_pylist()]
 
 
 def _only_climbs(keys: pa.Table, group: Sequence[str], number: str) -> bool:

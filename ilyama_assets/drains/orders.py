@@ -21,7 +21,8 @@ from ilyama_protocol.intake.history import (
     StoredRow,
 )
 from ilyama_protocol.intake.lineage_rulings import FAILURES_THAT_OPEN_THE_CIRCUIT, PauseReason
-from ilyama_protocol.intake.outcomes import Origin
+from ilyama_protocol.intake.outcomes import Origin, RejectedMessage
+from ilyama_protocol.intake.sequences import SequenceChange, SequenceKind
 from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.bindings import PolicyAcceptance
@@ -113,12 +114,27 @@ class Findings(msgspec.Struct):
     rule_breaches: dict[str, int] = {}
     quarantined: dict[str, int] = {}
     out_of_window: int = 0
+    repeated_samples: list[str] = []
 
 
 class TaskFailed(msgspec.Struct):
     """A task that could not go on for want of something outside its messages."""
 
     sentence: str
+
+
+class RejectedNumbers(msgspec.Struct, frozen=True):
+    """A rejected batch that may explain a gap, with the sequence and the numbers it was of."""
+
+    rejection_id: str
+    device_id: str
+    kind: SequenceKind
+    name: str
+    first: int
+    last: int
+    code: str
+    source_table: str
+    received_at: int
 
 
 class Products(msgspec.Struct):
@@ -137,6 +153,9 @@ class Products(msgspec.Struct):
     """What became of replayed messages, as Arrow streams."""
     ledger: bytes = b""
     keys: dict[str, str] = {}
+    sequences: list[tuple[str, SequenceChange]] = []
+    """What devices changed about the gaps of their sequences."""
+    rejected: list[RejectedNumbers] = []
     findings: Findings = msgspec.field(default_factory=Findings)
     staged: list[StagedSum] = []
     reviews: list[ReviewAsked] = []
@@ -146,6 +165,24 @@ class Products(msgspec.Struct):
     """Lineages whose devices went back to an accepted schema."""
     pauses: list[LineagePaused] = []
     failure: TaskFailed | None = None
+
+
+def rejected_numbers(rejected: RejectedMessage) -> RejectedNumbers:
+    """The numbers that a rejected batch was of."""
+    rejection, arrival = rejected.rejection, rejected.arrival
+    epoch, table = rejection.journal_epoch, rejection.source_table or ""
+    first, last = rejection.numbers or (0, 0)
+    return RejectedNumbers(
+        rejected.rejection_id,
+        arrival.device_id or "",
+        SequenceKind.TELEMETRY if epoch is None else SequenceKind.ROWS,
+        epoch or table,
+        first,
+        last,
+        rejection.code.value,
+        table,
+        arrival.received_at,
+    )
 
 
 _STREAMS = ("current", "rejections", "replayed")

@@ -33,6 +33,7 @@ class RunReport:
     accounted: int = 0
     unbalanced: list[str] = field(default_factory=list)
     repeated_keys: list[str] = field(default_factory=list)
+    repeated_samples: list[str] = field(default_factory=list)
     rule_breaches: Counter[str] = field(default_factory=Counter)
 
     def add(self, report: DrainReport) -> None:
@@ -51,6 +52,7 @@ class RunReport:
         self.accounted += report.integrity.accounted
         self.unbalanced += report.integrity.unbalanced
         self.repeated_keys += report.integrity.repeated_keys
+        self.repeated_samples += report.integrity.repeated_samples
         self.rule_breaches.update(report.integrity.rule_breaches)
 
     def _add_ledger(self, encoded: bytes) -> None:

@@ -7,9 +7,16 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import zstandard
 
-from ilyama_assets.drains.orders import DeviceDone, Findings, LineagePaused, Products
+from ilyama_assets.drains.orders import (
+    DeviceDone,
+    Findings,
+    LineagePaused,
+    Products,
+    RejectedNumbers,
+)
 from ilyama_assets.drains.planning import Plan
 from ilyama_protocol.governance.reviews import ReviewAsked
+from ilyama_protocol.intake.sequences import SequenceChange
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.devices import RegisteredDevice
@@ -41,6 +48,8 @@ class Seal(msgspec.Struct):
     """What it applies of what was asked for of the numbers of telemetry batches."""
     rejections: list[bytes] = []
     replayed: list[bytes] = []
+    sequences: list[tuple[str, SequenceChange]] = []
+    rejected: list[RejectedNumbers] = []
 
 
 class IntegrityReport(msgspec.Struct):
@@ -51,6 +60,7 @@ class IntegrityReport(msgspec.Struct):
     unbalanced: list[str]
     repeated_keys: list[str]
     rule_breaches: dict[str, int]
+    repeated_samples: list[str] = []
 
     @property
     def balanced(self) -> bool:
@@ -67,6 +77,8 @@ class IntegrityReport(msgspec.Struct):
             found.append(f"rows do not add up at {', '.join(self.unbalanced)}")
         if self.repeated_keys:
             found.append(f"row keys are not unique: {', '.join(self.repeated_keys)}")
+        if self.repeated_samples:
+            found.append(f"samples are not unique: {', '.join(self.repeated_samples)}")
         found += [f"{count} rows break {rule}" for rule, count in self.rule_breaches.items()]
         return found
 
@@ -91,6 +103,8 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         pauses=[paused for p in products for paused in p.pauses],
         rejections=[rejected for p in products for rejected in p.rejections],
         replayed=[outcomes for p in products for outcomes in p.replayed],
+        sequences=[change for p in products for change in p.sequences],
+        rejected=[numbers for p in products for numbers in p.rejected],
     )
 
 
@@ -103,6 +117,7 @@ def integrity_of(seal: Seal, *, received: int) -> IntegrityReport:
         findings.unbalanced,
         findings.repeated_keys,
         findings.rule_breaches,
+        findings.repeated_samples,
     )
 
 
@@ -112,6 +127,7 @@ def _joined(findings: Iterable[Findings]) -> Findings:
         joined.messages += found.messages
         joined.unbalanced += found.unbalanced
         joined.repeated_keys += found.repeated_keys
+        joined.repeated_samples += found.repeated_samples
         for rule, count in found.rule_breaches.items():
             joined.rule_breaches[rule] = joined.rule_breaches.get(rule, 0) + count
         for reason, count in found.quarantined.items():

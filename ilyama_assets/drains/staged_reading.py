@@ -74,9 +74,18 @@ def _wanted(released: Sequence[StagedSum]) -> pa.Table:
 def _chosen(path: str, wanted: pa.Table, columns: list[str]) -> pa.Table:
     rows = as_declared(pq.read_table(path, columns=columns, partitioning=None), STAGED_ROWS)
     places = pa.array(np.arange(rows.num_rows))
-    keys = rows.select(_CHOICE).cast(_CHOICE_SCHEMA).append_column("place", places)
+    keys = _keys(rows).append_column("place", places)
     found = keys.join(wanted, keys=list(_CHOICE), join_type="left semi")["place"]
     return rows if len(found) == rows.num_rows else rows.take(np.sort(found.to_numpy()))
+
+
+def _keys(rows: pa.Table) -> pa.Table:
+    """What rows are chosen by; what is not known of a whole message is empty, as in its sum."""
+    keys = rows.select(_CHOICE).cast(_CHOICE_SCHEMA)
+    for place, field in enumerate(_CHOICE_SCHEMA):
+        if pa.types.is_string(field.type):
+            keys = keys.set_column(place, field, pc.fill_null(keys[field.name], ""))
+    return keys
 
 
 def read_undecided(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[str, list[Message]]:

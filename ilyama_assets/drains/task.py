@@ -29,6 +29,7 @@ from ilyama_assets.drains.orders import (
     decode_order,
     encode,
     in_portions,
+    rejected_numbers,
 )
 from ilyama_assets.drains.projection import encoded, projected
 from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
@@ -217,6 +218,8 @@ class _Task:
         self._keep_schemas(order.device_id, decisions.schemas)
         self._products.pauses += [LineagePaused(order.device_id, *p) for p in decisions.pauses]
         after = engine.state_after(self._order.drain_id)
+        self._products.sequences += [(order.device_id, told) for told in engine.sequences]
+        self._products.rejected += map(rejected_numbers, decisions.refused)
         self._products.done.append(DeviceDone(order.device_id, encode_state(after).decode()))
         self._keep_current(order.device_id, engine)
 

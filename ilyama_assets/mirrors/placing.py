@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from ilyama_assets.transforms.newest_changes import newest_change_per_key, sorts_of
 from ilyama_protocol.fingerprint import Affinity
@@ -91,14 +92,21 @@ class Placing:
         ]
         return newest_change_per_key(
             changes,
-            ranks=session.createDataFrame(pa.Table.from_pylist(ranks, _RANKS)),
-            bindings=session.createDataFrame(pa.Table.from_pylist([*self._bindings()], _BINDINGS)),
+            ranks=_frame(session, ranks, _RANKS),
+            bindings=_frame(session, [*self._bindings()], _BINDINGS),
         )
 
     def _bindings(self) -> Iterator[dict[str, Any]]:
         for sort in self._sorts:
             holds_from = None if sort.schema is None else sort.schema.holds_from
             yield sort._asdict() | {"mirror": sort.mirror.name, "holds_from": holds_from}
+
+
+def _frame(session: SparkSession, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
+    """Rows as a frame; of none at all, Spark has to be told their types."""
+    if not rows:
+        return session.createDataFrame([], from_arrow_schema(schema))
+    return session.createDataFrame(pa.Table.from_pylist(rows, schema))
 
 
 def place(changes: DataFrame, gateway: Gateway) -> Placing:

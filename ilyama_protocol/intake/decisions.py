@@ -16,6 +16,7 @@ from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
 from ilyama_protocol.intake.outcomes import (
     Arrival,
     LedgerLine,
+    ObservedSchema,
     Origin,
     Outcome,
     Outcomes,
@@ -26,8 +27,9 @@ from ilyama_protocol.intake.outcomes import (
 )
 from ilyama_protocol.intake.schema_intake import SchemaIntake
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
+from ilyama_protocol.intake.sequences import Island, Numbering, SequenceChange, changed
 from ilyama_protocol.intake.state import BoundSchema, DeviceState
-from ilyama_protocol.messages import RowBatch, TelemetryBatch
+from ilyama_protocol.messages import Observation, RowBatch, TelemetryBatch
 from ilyama_protocol.rejections import Rejection
 
 
@@ -69,7 +71,7 @@ class Decisions:
         self.before = state.copy()
         self.origin = origin
         self.rulings = rulings or SchemaRulings()
-        self.schemas = SchemaIntake(state, self.rulings)
+        self.schemas = SchemaIntake(state, self.rulings, self._list_schema)
         self.history = history or History()
         self.is_told = history is not None
         self.outcomes = Outcomes()
@@ -80,6 +82,10 @@ class Decisions:
         self.staged_rows: Counter[BacklogPlace] = Counter()
         self.staged_bytes: Counter[BacklogPlace] = Counter()
         self.needs: list[Need] = []
+        self._numbers: dict[Numbering, list[Island]] = {}
+        self._numbered_at = 0
+        self.refused: list[RejectedMessage] = []
+        """Rejected batches whose numbers are known: they may explain a gap."""
         self.out_of_window = 0
         """Values of telemetry that are too old, or too far ahead, to give datapoints."""
 
@@ -98,9 +104,46 @@ class Decisions:
             bound = BoundSchema(arrival.received_at, batch.schema_columns)
         return bound
 
-    def bind(self, batch: RowBatch | TelemetryBatch, schema: BoundSchema | None) -> None:
+    def bind(
+        self, arrival: Arrival, batch: RowBatch | TelemetryBatch, schema: BoundSchema | None
+    ) -> None:
         """Let the columns behind a batch's hash hold from now on, unless they do already."""
-        self.schemas.bind(batch, schema)
+        self.schemas.bind(arrival, batch, schema)
+
+    def _list_schema(self, schema: ObservedSchema) -> None:
+        self.outcomes.schemas.append(schema)
+
+    def observe(self, arrival: Arrival, seen: Observation) -> None:
+        """Note a schema that a device has seen; what it says binds nothing."""
+        lineage = self.state.lineages.get(seen.source_table)
+        is_new = lineage is None or seen.schema_hash not in lineage.schemas
+        self._list_schema(
+            ObservedSchema(
+                arrival,
+                seen.source_table,
+                seen.schema_hash,
+                seen.schema_columns,
+                is_new,
+                seen.observed_at_us,
+            )
+        )
+        self.account(arrival, Outcome.HANDLED, source_table=seen.source_table)
+
+    def number(self, arrival: Arrival, numbering: Numbering, islands: list[Island]) -> None:
+        """Note numbers of a sequence that were accepted."""
+        self._numbers.setdefault(numbering, []).extend(islands)
+        self._numbered_at = arrival.received_at
+
+    def close_sequences(self) -> list[SequenceChange]:
+        """Make the accepted numbers part of the state, and say what they change about gaps."""
+        changes = []
+        for numbering, islands in self._numbers.items():
+            span = self.state.span(numbering)
+            grown, change = changed(numbering, islands, span, at=self._numbered_at)
+            self.state.widen(numbering, grown)
+            changes += [] if change is None else [change]
+        self._numbers.clear()
+        return changes
 
     def name_keys(self, points: Iterable[Points]) -> None:
         """Note the datapoint keys that came up, each with the kind it came up with first."""
@@ -114,7 +157,10 @@ class Decisions:
 
     def reject(self, arrival: Arrival, rejection: Rejection) -> None:
         """Refuse a message, with the rule that it breaks."""
-        self.outcomes.rejected.append(RejectedMessage(arrival, rejection))
+        rejected = RejectedMessage(arrival, rejection)
+        self.outcomes.rejected.append(rejected)
+        if rejection.numbers is not None and arrival.device_id is not None:
+            self.refused.append(rejected)
         self.account(
             arrival,
             Outcome.REJECTED,

@@ -27,10 +27,17 @@ from ilyama_protocol.intake.outcomes import (
 )
 from ilyama_protocol.intake.row_intake import RowIntake
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
+from ilyama_protocol.intake.sequences import SequenceChange
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.intake.telemetry_intake import TelemetryIntake
 from ilyama_protocol.limits import DEFAULT_LIMITS, Limits
-from ilyama_protocol.messages import Acknowledgement, RowBatch, TelemetryBatch
+from ilyama_protocol.messages import (
+    Acknowledgement,
+    IngestRequest,
+    Observation,
+    RowBatch,
+    TelemetryBatch,
+)
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import MessageKind, parse_topic
 from ilyama_protocol.validation import Verdict, validate
@@ -69,6 +76,7 @@ class IntakeEngine:
         self._rows = RowIntake(self.decisions, device.device_id)
         self._telemetry = TelemetryIntake(self.decisions, device.device_id, limits)
         self._digests = Digests()
+        self.sequences: list[SequenceChange] = []
 
     def decide(self, message: Message) -> None:
         """Decide the next message of the device.
@@ -103,7 +111,8 @@ class IntakeEngine:
             self._telemetry.keep_staged(decided, error)
 
     def state_after(self, drain_id: int) -> DeviceState:
-        """The state to begin the next drain with."""
+        """The state to begin the next drain with; with that, gaps are told too."""
+        self.sequences = self.decisions.close_sequences()
         self.decisions.state.mark(drain_id, self.decisions.before)
         return self.decisions.state
 
@@ -198,7 +207,10 @@ class IntakeEngine:
                 self._rows.take(arrival, verdict)
             case TelemetryBatch():
                 self._telemetry.take(arrival, verdict)
+            case Observation():
+                self.decisions.observe(arrival, verdict)
             case Acknowledgement():
-                self.decisions.account(arrival, Outcome.KEPT)
-            case _:
-                self.decisions.account(arrival, Outcome.KEPT, source_table=verdict.source_table)
+                self.decisions.account(arrival, Outcome.HANDLED)
+            case IngestRequest():
+                table = verdict.source_table
+                self.decisions.account(arrival, Outcome.HANDLED, source_table=table)

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.intake.datapoints import SOURCE, DatapointKind, Points
 from ilyama_protocol.intake.field_series import FieldSeries
 from ilyama_protocol.intake.known_keys import KeyNumbers, KnownKeys
@@ -128,6 +129,20 @@ class DecidedSamples(msgspec.Struct, frozen=True):
     batch: TelemetryBatch
 
 
+class ObservedSchema(msgspec.Struct, frozen=True):
+    """A schema that a device spoke of, in an observation or with a batch.
+
+    It is new when no batch of the table had told the columns of its hash before.
+    """
+
+    arrival: Arrival
+    source_table: str
+    schema_hash: str
+    columns: tuple[SchemaColumn, ...] | None
+    is_new: bool
+    observed_at: int | None = None
+
+
 class AcceptedRows(msgspec.Struct, frozen=True):
     """The rows that one batch adds, with their datapoints."""
 
@@ -220,6 +235,7 @@ class Outcomes(msgspec.Struct):
     staged_rows: list[StagedRows] = []
     staged_samples: list[StagedSamples] = []
     samples: list[AcceptedSamples] = []
+    schemas: list[ObservedSchema] = []
     rows: int = 0
 
     @property
@@ -256,6 +272,7 @@ class Outcomes(msgspec.Struct):
             "staged",
             "accepted",
             "samples",
+            "schemas",
             "staged_rows",
             "staged_samples",
         ):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from ilyama_protocol.intake.datapoints import Points, datapoints_of
 from ilyama_protocol.intake.decisions import Decisions
@@ -29,6 +30,7 @@ from ilyama_protocol.intake.outcomes import (
     StagedRows,
 )
 from ilyama_protocol.intake.schema_intake import Judged
+from ilyama_protocol.intake.sequences import Island, Numbering, SequenceKind, islands_of
 from ilyama_protocol.messages import RowBatch
 from ilyama_protocol.rejections import Rejection, RejectionCode
 
@@ -173,6 +175,8 @@ class RowIntake:
             highest = _highest_commit_seq(batch, decision.new)
             lineage.watermarks[batch.journal_epoch] = max(watermark, highest)
             self._memory(batch.source_table).note(batch, hashes, decision.new, rank)
+            numbering = Numbering(SequenceKind.ROWS, batch.journal_epoch)
+            self._decisions.number(arrival, numbering, _islands(batch, decision.new))
         self._decisions.list_conflicts(arrival, decision.conflicts)
         if not decision.conflicts and not decision.below_floor:
             self._payloads[arrival.payload_sha256] = KnownPayload(
@@ -257,6 +261,11 @@ def _highest_commit_seq(batch: RowBatch, rows: Sequence[int]) -> int:
     if len(rows) == len(batch.op):
         return batch.last_commit_seq
     return max(map(batch.commit_seq.__getitem__, rows))
+
+
+def _islands(batch: RowBatch, rows: Sequence[int]) -> list[Island]:
+    numbers = np.frombuffer(batch.commit_seq, np.int64)
+    return islands_of(numbers if len(rows) == len(numbers) else numbers[np.array(rows)])
 
 
 def _below_floor(batch: RowBatch) -> Rejection:

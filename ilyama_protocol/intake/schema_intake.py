@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from ilyama_protocol.contents import Contents
@@ -10,7 +11,7 @@ from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason, TableBatch
-from ilyama_protocol.intake.outcomes import Arrival
+from ilyama_protocol.intake.outcomes import Arrival, ObservedSchema
 from ilyama_protocol.intake.schema_rulings import Ruled, SchemaRulings
 from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState
 
@@ -50,12 +51,19 @@ class AcceptedByPolicy(NamedTuple):
 class SchemaIntake:
     """Judges the schemas of one device's batches, one after another."""
 
-    def __init__(self, state: DeviceState, rulings: SchemaRulings) -> None:
+    def __init__(
+        self,
+        state: DeviceState,
+        rulings: SchemaRulings,
+        listed: Callable[[ObservedSchema], None],
+    ) -> None:
+        """Judge by rulings; every schema that is met for the first time is listed."""
         self.reviews: dict[tuple[str, str], ReviewAsked] = {}
         self.accepted_by_policy: list[AcceptedByPolicy] = []
         self.resumed: list[str] = []
         self._state = state
         self._rulings = rulings
+        self._listed = listed
 
     @property
     def project_id(self) -> str | None:
@@ -88,17 +96,19 @@ class SchemaIntake:
         _adopt(lineage).setdefault(batch.schema_hash, binding)
         return Judged(lineage.schema_at(batch.schema_hash, received_at), Ruled(binding))
 
-    def bind(self, batch: TableBatch, schema: BoundSchema | None) -> None:
+    def bind(self, arrival: Arrival, batch: TableBatch, schema: BoundSchema | None) -> None:
         """Let the columns behind a batch's hash hold from now on, unless they do already."""
         lineage = self._state.lineage(batch.source_table)
         _adopt(lineage)
-        if schema is not None:
-            lineage.schemas.setdefault(batch.schema_hash, schema)
+        if schema is not None and batch.schema_hash not in lineage.schemas:
+            lineage.schemas[batch.schema_hash] = schema
+            table, told = batch.source_table, batch.schema_hash
+            self._listed(ObservedSchema(arrival, table, told, schema.columns, is_new=True))
 
     def settle(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
         """Make what was judged part of the state."""
         lineage, ruled = self._state.lineage(batch.source_table), judged.ruled
-        self.bind(batch, judged.schema)
+        self.bind(arrival, batch, judged.schema)
         if ruled.accepts:
             _adopt(lineage).setdefault(batch.schema_hash, ruled.binding)
         if ruled.by_policy:

@@ -13,6 +13,7 @@ import msgspec
 
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Binding
+from ilyama_protocol.intake.sequences import Numbering, SequenceKind
 from ilyama_protocol.limits import INT64_MIN
 
 PAYLOAD_BYTES_PER_ROW = 40
@@ -61,6 +62,9 @@ class TelemetryState(msgspec.Struct, omit_defaults=True):
 
     batch_seq: int = -1
     """The highest number accepted or staged in this era."""
+    lowest_seq: int = -1
+    highest_seq: int = -1
+    """The numbers between which there may be gaps, as of the end of the last drain."""
     max_ts: int = NO_TS
     """The latest ts of a row that may have given datapoints."""
     era: int = 0
@@ -79,7 +83,8 @@ class TelemetryState(msgspec.Struct, omit_defaults=True):
 
     def begin_era(self, last_drain: int) -> None:
         """Let the numbers of batches begin anew after a drain."""
-        self.era, self.era_after, self.batch_seq = self.era + 1, last_drain, -1
+        self.era, self.era_after = self.era + 1, last_drain
+        self.batch_seq = self.lowest_seq = self.highest_seq = -1
 
 
 class LineageState(msgspec.Struct, omit_defaults=True):
@@ -135,6 +140,8 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
     batch_id: str = ""
     """The highest id of a telemetry batch that was accepted or staged; ids compare as texts."""
     batch_marks: list[BatchMark] = []
+    spans: dict[str, tuple[int, int]] = {}
+    """The lowest and the highest commit_seq accepted in each epoch, over all tables."""
 
     def receive(self, landed_at: int, payload_bytes: int) -> int:
         """Advance the device's clock past a message and return its effective received_at."""
@@ -169,6 +176,21 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
         """What is remembered of a table's telemetry, to be read only."""
         lineage = self.lineages.get(source_table)
         return TelemetryState() if lineage is None else lineage.telemetry
+
+    def span(self, numbering: Numbering) -> tuple[int, int] | None:
+        """The lowest and the highest accepted number of a sequence; None before the first."""
+        if numbering.kind is SequenceKind.ROWS:
+            return self.spans.get(numbering.name)
+        lineage = self.telemetry(numbering.name)
+        return None if lineage.lowest_seq < 0 else (lineage.lowest_seq, lineage.highest_seq)
+
+    def widen(self, numbering: Numbering, span: tuple[int, int]) -> None:
+        """Let a sequence reach from a number to another."""
+        if numbering.kind is SequenceKind.ROWS:
+            self.spans[numbering.name] = span
+        else:
+            lineage = self.lineage(numbering.name).telemetry
+            lineage.lowest_seq, lineage.highest_seq = span
 
     def copy(self) -> DeviceState:
         """An independent copy, so that a decision can be thrown away."""

@@ -21,6 +21,7 @@ from ilyama_protocol.intake.outcomes import (
 )
 from ilyama_protocol.intake.sampled_points import NewPoints, SampledPoints
 from ilyama_protocol.intake.schema_intake import Judged
+from ilyama_protocol.intake.sequences import Numbering, SequenceKind
 from ilyama_protocol.limits import Limits
 from ilyama_protocol.messages import TelemetryBatch, telemetry_content
 from ilyama_protocol.rejections import Rejection, RejectionCode
@@ -175,6 +176,8 @@ class TelemetryIntake:
         self._decisions.schemas.settle(arrival, batch, judged)
         lineage = state.lineage(batch.source_table).telemetry
         lineage.batch_seq = max(lineage.batch_seq, batch.batch_seq)
+        numbering = Numbering(SequenceKind.TELEMETRY, batch.source_table, lineage.era)
+        self._decisions.number(arrival, numbering, [(batch.batch_seq, batch.batch_seq)])
         state.batch_id = max(state.batch_id, batch.batch_id)
         self._know(_known(arrival, batch))
 
@@ -224,7 +227,7 @@ class TelemetryIntake:
     def _take_again(self, arrival: Arrival, batch: TelemetryBatch, first: KnownBatch) -> None:
         """A batch under a known id adds nothing; other content under it is listed."""
         decisions = self._decisions
-        decisions.bind(batch, decisions.schema_in_force(arrival, batch))
+        decisions.bind(arrival, batch, decisions.schema_in_force(arrival, batch))
         known = _known(arrival, batch)
         conflict = _conflict(first, known)
         if conflict is None:
@@ -308,4 +311,5 @@ def _refused(
         row_count=len(batch.ts_us),
         batch_id=batch.batch_id,
         batch_seq=batch.batch_seq,
+        numbers=(batch.batch_seq, batch.batch_seq),
     )

@@ -4,6 +4,7 @@ Two lanes give one answer. The exact lane is the rule table, in the order that t
 prescribes. The fast lane can only accept: what it cannot prove valid goes to the exact lane.
 """
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 from ilyama_protocol.limits import DEFAULT_LIMITS, Limits
@@ -12,10 +13,16 @@ from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import MessageKind
 from ilyama_protocol.validation.cases import Case
 from ilyama_protocol.validation.fast import proven_row_batch
+from ilyama_protocol.validation.fast_telemetry import proven_telemetry_batch
 from ilyama_protocol.validation.results import message_of
 from ilyama_protocol.validation.rules import rejection_of
 
 Verdict: TypeAlias = Message | Rejection
+
+_FAST_LANES: dict[MessageKind | None, Callable[[bytes, Limits], Message | None]] = {
+    MessageKind.ROWS: proven_row_batch,
+    MessageKind.TELEMETRY: proven_telemetry_batch,
+}
 
 
 def validate(
@@ -38,10 +45,10 @@ def validate(
     """
     if kind is MessageKind.DEVICE:
         raise ValueError("device messages are not validated by the replication protocol")
-    if kind is MessageKind.ROWS and registered:
-        proven = proven_row_batch(payload, limits)
-        if proven is not None:
-            return proven
+    prove = _FAST_LANES.get(kind) if registered else None
+    proven = None if prove is None else prove(payload, limits)
+    if proven is not None:
+        return proven
     return examine(Case(kind, payload, registered=registered, limits=limits))
 
 

@@ -31,6 +31,7 @@ from ilyama_protocol.validation.layouts import (
     guessed_layouts,
 )
 from ilyama_protocol.validation.schemas import SchemaFault, declared_columns
+from ilyama_protocol.validation.telemetry_layouts import TelemetryEnvelope
 from ilyama_protocol.validation.texts import cut_texts, row_texts
 
 _REQUIRED_MEMBERS = 9
@@ -50,13 +51,13 @@ def proven_row_batch(payload: bytes, limits: Limits) -> RowBatch | None:
         return None
     try:
         envelope, layout = _read(payload)
-        columns = _declared_columns(envelope)
+        columns = declared(envelope)
     except (UnicodeDecodeError, RecursionError, msgspec.DecodeError, SchemaFault):
         return None
     contents = _contents_of(envelope.rows, layout)
     if contents is None or not _is_legal(envelope, limits):
         return None
-    if _key_count(payload) != _member_count(envelope, layout, contents):
+    if key_count(payload) != _member_count(envelope, layout, contents):
         return None
     batch = _row_batch(envelope, contents, columns, payload)
     return batch if _names_its_range(batch) else None
@@ -70,7 +71,8 @@ def _read(payload: bytes) -> tuple[Envelope, Layout | None]:
     return MIXED.decode(payload), None
 
 
-def _declared_columns(envelope: Envelope) -> tuple[SchemaColumn, ...] | None:
+def declared(envelope: Envelope | TelemetryEnvelope) -> tuple[SchemaColumn, ...] | None:
+    """Return the columns that an envelope declares, None when it declares none."""
     if not isinstance(envelope.schema_columns, dict):
         return None
     return declared_columns(msgspec.structs.asdict(envelope))
@@ -108,7 +110,7 @@ def _names_its_range(batch: RowBatch) -> bool:
     return (column.min(), column.max()) == named
 
 
-def _key_count(payload: bytes) -> int | None:
+def key_count(payload: bytes) -> int | None:
     """Return at least the number of keys in the payload, None when that cannot be told.
 
     The colon of a key directly follows its quote unless white space stands between.
@@ -128,7 +130,7 @@ def _member_count(envelope: Envelope, layout: Layout | None, contents: Contents)
     absent = sum(row.row is UNSET for row in rows) if contents.deletes else 0
     return (
         _REQUIRED_MEMBERS
-        + _schema_member_count(envelope.schema_columns)
+        + schema_member_count(envelope.schema_columns)
         + _MEMBERS_OF_A_ROW * len(rows)
         - absent
         + (sum(len(row.pk) for row in rows) if layout is None else len(layout.pk) * len(rows))
@@ -136,7 +138,8 @@ def _member_count(envelope: Envelope, layout: Layout | None, contents: Contents)
     )
 
 
-def _schema_member_count(schema: dict[str, Any] | UnsetType | None) -> int:
+def schema_member_count(schema: dict[str, Any] | UnsetType | None) -> int:
+    """Return how many members the declaration of columns has, its own name included."""
     if schema is UNSET:
         return 0
     if schema is None:

@@ -15,11 +15,11 @@ from msgspec import UNSET, UnsetType
 from ilyama_protocol.limits import INT64_MAX, INT64_MIN
 
 _Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
-_Sequence: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+SequenceNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 _Scalar: TypeAlias = str | _Int64 | float | bool | None
-_Flat: TypeAlias = dict[str, _Scalar]
+Flat: TypeAlias = dict[str, _Scalar]
 _DELETE = b'"delete"'
-_REMEMBERED_LAYOUTS = 1_024
+REMEMBERED_LAYOUTS = 1_024
 _FIRST_PK = re.compile(rb'"pk": ?(\{[^{}]+\})')
 _FIRST_ROW = re.compile(rb'"row": ?(\{[^{}]+\})')
 
@@ -27,7 +27,7 @@ _FIRST_ROW = re.compile(rb'"row": ?(\{[^{}]+\})')
 class Change(msgspec.Struct, gc=False, forbid_unknown_fields=True, kw_only=True):
     """One element of `rows`; key and row are dictionaries, or structs of an `AlikeEnvelope`."""
 
-    commit_seq: _Sequence
+    commit_seq: SequenceNumber
     op: Literal["insert", "update", "delete"]
     pk: Any
     row: Any = UNSET
@@ -42,15 +42,15 @@ class Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     journal_epoch: str
     source_table: str
     schema_hash: str
-    first_commit_seq: _Sequence
-    last_commit_seq: _Sequence
+    first_commit_seq: SequenceNumber
+    last_commit_seq: SequenceNumber
     rows: list[Change]
     schema_columns: dict[str, Any] | UnsetType | None = UNSET
 
 
 class _MixedChange(Change, gc=False, forbid_unknown_fields=True, kw_only=True):
-    pk: Annotated[_Flat, msgspec.Meta(min_length=1)]
-    row: _Flat | UnsetType | None = UNSET
+    pk: Annotated[Flat, msgspec.Meta(min_length=1)]
+    row: Flat | UnsetType | None = UNSET
 
 
 class _MixedEnvelope(Envelope, forbid_unknown_fields=True, kw_only=True):
@@ -65,7 +65,7 @@ class Layout(NamedTuple):
     has_deletes: bool
 
 
-_FLAT = msgspec.json.Decoder(_Flat)
+_FLAT = msgspec.json.Decoder(Flat)
 MIXED: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(_MixedEnvelope)
 """Decodes batches of any flat rows."""
 
@@ -75,7 +75,7 @@ def guessed_layouts(payload: bytes) -> Iterator[Layout]:
 
     They are guesses, the likelier first: whether all rows have one, its decoder tells.
     """
-    pk, row = _names(_FIRST_PK, payload), _names(_FIRST_ROW, payload)
+    pk, row = first_names(_FIRST_PK, payload), first_names(_FIRST_ROW, payload)
     if not pk or not row:
         return
     yield Layout(pk, row, has_deletes=False)
@@ -83,7 +83,8 @@ def guessed_layouts(payload: bytes) -> Iterator[Layout]:
         yield Layout(pk, row, has_deletes=True)
 
 
-def _names(first: re.Pattern[bytes], payload: bytes) -> tuple[str, ...]:
+def first_names(first: re.Pattern[bytes], payload: bytes) -> tuple[str, ...]:
+    """Return the names in the first object that a pattern finds, none when it is not flat."""
     found = first.search(payload)
     try:
         return () if found is None else (*_FLAT.decode(found[1]),)
@@ -92,15 +93,15 @@ def _names(first: re.Pattern[bytes], payload: bytes) -> tuple[str, ...]:
         return ()
 
 
-@lru_cache(_REMEMBERED_LAYOUTS)
+@lru_cache(REMEMBERED_LAYOUTS)
 def decoder_of(layout: Layout) -> msgspec.json.Decoder[Envelope]:
     """Return a decoder of batches whose rows all have these very columns.
 
     Raises:
         ValueError: A name has characters that are written with an escape.
     """
-    row: Any = _struct_of(layout.row)
-    fields: list[Any] = [("pk", _struct_of(layout.pk)), ("row", row)]
+    row: Any = struct_of(layout.row)
+    fields: list[Any] = [("pk", struct_of(layout.pk)), ("row", row)]
     if layout.has_deletes:
         fields[1] = ("row", row | UnsetType | None, UNSET)
     else:
@@ -113,7 +114,8 @@ def decoder_of(layout: Layout) -> msgspec.json.Decoder[Envelope]:
     )
 
 
-def _struct_of(names: tuple[str, ...]) -> type[msgspec.Struct]:
+def struct_of(names: tuple[str, ...]) -> type[msgspec.Struct]:
+    """Return a type of records that have these very columns."""
     fields = {f"column_{i}": name for i, name in enumerate(names)}
     return msgspec.defstruct(
         "_Alike",

@@ -51,7 +51,7 @@ _RULES_OF: dict[MessageKind | None, tuple[Rule, ...]] = {
 }
 _LAST_RULE_WITHOUT_TABLE = 3
 _LAST_RULE_WITHOUT_BATCH_ID = 8
-_LAST_RULE_WITHOUT_BATCH_SEQ = 10
+_LAST_RULE_OF_THE_ENVELOPE = 10
 
 
 def rejection_of(case: Case) -> Rejection | None:
@@ -67,7 +67,8 @@ def _rejection(case: Case, rule: Rule, fault: Fault) -> Rejection:
         return Rejection(rule.code, fault.json_path, fault.message)
     table, sent_rows = case.document.get("source_table"), case.document.get("rows")
     has_batch_id = case.kind in BATCHES and rule.number > _LAST_RULE_WITHOUT_BATCH_ID
-    has_batch_seq = case.kind in TELEMETRY and rule.number > _LAST_RULE_WITHOUT_BATCH_SEQ
+    has_numbers = rule.number > _LAST_RULE_OF_THE_ENVELOPE
+    batch_seq, epoch, numbers = _numbers(case) if has_numbers else (None, None, None)
     return Rejection(
         rule.code,
         fault.json_path,
@@ -75,5 +76,18 @@ def _rejection(case: Case, rule: Rule, fault: Fault) -> Rejection:
         source_table=table if envelopes.is_table_name(table) else None,
         row_count=len(sent_rows) if isinstance(sent_rows, list) else 0,
         batch_id=case.document["batch_id"].lower() if has_batch_id else None,
-        batch_seq=case.document["batch_seq"] if has_batch_seq else None,
+        batch_seq=batch_seq,
+        journal_epoch=epoch,
+        numbers=numbers,
     )
+
+
+def _numbers(case: Case) -> tuple[int | None, str | None, tuple[int, int] | None]:
+    """Return the number, the journal and the range of numbers of a batch with a valid envelope."""
+    document = case.document
+    if case.kind is MessageKind.TELEMETRY:
+        return document["batch_seq"], None, (document["batch_seq"],) * 2
+    if case.kind is MessageKind.ROWS:
+        numbers = (document["first_commit_seq"], document["last_commit_seq"])
+        return None, document["journal_epoch"].lower(), numbers
+    return None, None, None

@@ -15,7 +15,7 @@ from ilyama_protocol.texts import CutTexts, Places
 _FEWEST_CUT = 64
 _OPENING, _CLOSING = b"{}"
 _SPACE = ord(" ")
-_LAST_OF_PK, _LAST_OF_ROW = ord("k"), ord("w")
+_LAST_OF_PK, _LAST_OF_ROW, _LAST_OF_FIELDS = ord("k"), ord("w"), ord("s")
 
 
 class RowTexts(NamedTuple):
@@ -63,20 +63,51 @@ def cut_texts(payload: bytes, op: list[str], *, other_objects: int) -> RowTexts 
     if len(op) < _FEWEST_CUT:
         return None
     deletes = op.count("delete")
+    flat = _flat_objects(payload, other_objects + 2 * len(op) - deletes)
+    if flat is None:
+        return None
+    # Before a flat object stands `pk":` or `row":`.
+    pks, rows = flat.after(_LAST_OF_PK), flat.after(_LAST_OF_ROW)
+    if (len(pks), len(rows)) != (len(op), len(op) - deletes):
+        return None
+    return RowTexts(pks, _with_deletes(rows, op))
+
+
+def cut_field_texts(payload: bytes, rows: int, *, other_objects: int) -> CutTexts | None:
+    """Return the texts of the `fields` of many rows, as `cut_texts` does for keys and rows."""
+    if rows < _FEWEST_CUT:
+        return None
+    flat = _flat_objects(payload, other_objects + rows)
+    texts = None if flat is None else flat.after(_LAST_OF_FIELDS)
+    return texts if texts is not None and len(texts) == rows else None
+
+
+class _FlatObjects(NamedTuple):
+    """Objects without objects in them, and the last letter of the name before each."""
+
+    payload: bytes
+    begins: Places
+    ends: Places
+    last: npt.NDArray[np.uint8]
+
+    def after(self, letter: int) -> CutTexts:
+        """Return those whose name ends with a letter."""
+        at = np.flatnonzero(self.last == letter)
+        return CutTexts(self.payload, self.begins[at], self.ends[at])
+
+
+def _flat_objects(payload: bytes, objects: int) -> _FlatObjects | None:
+    """Return the flat ones of so many objects, None when braces do not tell them."""
     octets = np.frombuffer(payload, np.uint8)
-    at = _braces(octets, 2 * (other_objects + 2 * len(op) - deletes))
+    at = _braces(octets, 2 * objects)
     if at is None:
         return None
-    # Of a flat object, the closing brace comes next; before it stands `pk":` or `row":`.
+    # Of a flat object, the closing brace comes next.
     braces = octets[at]
     flat = np.flatnonzero(braces[:-1] < braces[1:])
     begins, ends = at[flat], at[flat + 1] + 1
     last = octets[begins - 3 - (octets[begins - 1] == _SPACE)]
-    pks, rows = np.flatnonzero(last == _LAST_OF_PK), np.flatnonzero(last == _LAST_OF_ROW)
-    if (len(pks), len(rows)) != (len(op), len(op) - deletes):
-        return None
-    contents = CutTexts(payload, begins[rows], ends[rows])
-    return RowTexts(CutTexts(payload, begins[pks], ends[pks]), _with_deletes(contents, op))
+    return _FlatObjects(payload, begins, ends, last)
 
 
 def _braces(octets: npt.NDArray[np.uint8], count: int) -> Places | None:

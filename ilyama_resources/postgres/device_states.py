@@ -51,6 +51,7 @@ class KeptState(msgspec.Struct, omit_defaults=True):
     lineages: dict[str, KeptLineage] = {}
     batch_id: str = ""
     batch_marks: list[BatchMark] = []
+    spans: dict[str, tuple[int, int]] = {}
 
 
 class DeviceStates:
@@ -135,7 +136,12 @@ def _kept(state: DeviceState) -> str:
         for table, lineage in state.lineages.items()
     }
     kept = KeptState(
-        state.next_received_at, state.epochs, lineages, state.batch_id, state.batch_marks
+        state.next_received_at,
+        state.epochs,
+        lineages,
+        state.batch_id,
+        state.batch_marks,
+        state.spans,
     )
     return msgspec.json.encode(kept).decode()
 
@@ -157,5 +163,10 @@ def _whole(kept: KeptState, columns: Mapping[str, Columns]) -> DeviceState:
         for table, lineage in kept.lineages.items()
     }
     return DeviceState(
-        kept.next_received_at, kept.epochs, lineages, kept.batch_id, kept.batch_marks
+        kept.next_received_at,
+        kept.epochs,
+        lineages,
+        kept.batch_id,
+        kept.batch_marks,
+        kept.spans,
     )

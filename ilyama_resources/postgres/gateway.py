@@ -42,6 +42,7 @@ from ilyama_resources.postgres.reviews import Reviews
 from ilyama_resources.postgres.schema_versions import is_newest, upgrade
 from ilyama_resources.postgres.segments import Segments
 from ilyama_resources.postgres.sequence_resets import SequenceResets
+from ilyama_resources.postgres.sequences import Sequences
 from ilyama_resources.postgres.staged_backlog import StagedBacklog
 from ilyama_resources.postgres.warehouses import Warehouses
 
@@ -86,6 +87,7 @@ class Transaction:
         self.rejection_replays = RejectionReplays(connection)
         self.registries = Registries(connection)
         self.derived_runs = DerivedRuns(connection)
+        self.sequences = Sequences(connection)
         self.warehouses = Warehouses(connection)
         self.policies = Policies(connection)
         self.bindings = Bindings(connection)

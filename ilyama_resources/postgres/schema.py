@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Numeric,
     Sequence,
     SmallInteger,
     Table,
@@ -237,6 +239,44 @@ DERIVED_RUN = Table(
     Column("to_drain", BigInteger, nullable=False),
     _moment("opened_at", nullable=False),
     _moment("closed_at"),
+)
+
+
+def _sequence() -> list[Column[Any]]:
+    """What names one sequence of a device."""
+    kinds = {"device_id": Text, "kind": Text, "name": Text, "era": BigInteger}
+    return [Column(name, kind, primary_key=True) for name, kind in kinds.items()]
+
+
+SEQUENCE_GAP = Table(
+    "sequence_gap",
+    METADATA,
+    *_sequence(),
+    Column("first_missing", BigInteger, primary_key=True),
+    Column("last_missing", BigInteger, nullable=False),
+    _moment("opened_at", nullable=False),
+    Column("opened_in", BigInteger, nullable=False),
+)
+
+SEQUENCE_OVERFLOW = Table(
+    "sequence_overflow",
+    METADATA,
+    *_sequence(),
+    Column("numbers", Numeric, nullable=False),
+)
+
+SEQUENCE_REJECTION = Table(
+    "sequence_rejection",
+    METADATA,
+    Column("rejection_id", Text, primary_key=True),
+    Column("device_id", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("first_number", BigInteger, nullable=False),
+    Column("last_number", BigInteger, nullable=False),
+    Column("code", Text, nullable=False),
+    Column("source_table", Text, nullable=False),
+    _moment("received_at", nullable=False),
 )
 
 API_TOKEN = Table(

@@ -9,6 +9,7 @@ from ilyama_service.cli.commands import (
     down,
     drain,
     drains,
+    gaps,
     import_file,
     ingest,
     logs,
@@ -46,6 +47,7 @@ app.add_typer(rejections, name="rejections")
 app.add_typer(review, name="review")
 app.command("policy")(policy)
 app.add_typer(lineages, name="lineages")
+app.command("gaps")(gaps)
 app.command("ui")(ui)
 app.command("simulate")(simulate)
 

@@ -45,6 +45,22 @@ def drains(
     list_drains(limit=limit, as_json=as_json, release=release)
 
 
+def gaps(
+    device: Annotated[str | None, typer.Option(help="Of one device only.")] = None,
+    telemetry: Annotated[
+        bool, typer.Option("--telemetry", help="Only those of telemetry, which are exact.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """List numbers of telemetry and of journals that never came."""
+    from ilyama_protocol.intake.sequences import SequenceKind
+    from ilyama_service.cli.gaps import list_gaps
+
+    kind = SequenceKind.TELEMETRY if telemetry else None
+    list_gaps(device=device, kind=kind, limit=limit, as_json=as_json)
+
+
 def ui(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")] = 3000,
 ) -> None:
@@ -135,6 +151,9 @@ def simulate(
     misbehave: Annotated[
         float, typer.Option(min=0, max=1, help="Share of what is not a usual batch.")
     ] = 0.05,
+    telemetry: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the messages that are telemetry.")
+    ] = 0.2,
     connections: Annotated[
         int, typer.Option(min=1, help="MQTT connections that the devices share.")
     ] = 1,
@@ -188,6 +207,7 @@ def simulate(
             payload_bytes=payload_bytes,
             slug=slug,
             misbehave=misbehave,
+            telemetry=telemetry,
         ),
         register=register,
         as_json=as_json,

@@ -178,21 +178,24 @@ def _show_latency(summary: Summary) -> None:
 
 def _show_report(report: Report) -> None:
     console.print(f"run {report.run}", highlight=False)
-    table = _table("", "messages", "rows", "current values")
-    messages, rows, values = report.messages, report.rows, report.values
-    told: list[tuple[str, int | None, int | None, int | None]] = [
-        ("published", messages.published, None, None),
-        ("acknowledged, expected", messages.acknowledged, rows.expected, values.compared),
-        ("visible", messages.visible, rows.visible, values.compared - values.wrong),
-        ("lost", messages.lost, rows.lost, None),
-        ("doubled", None, rows.doubled, None),
-        ("unexpected", None, rows.unexpected, None),
-        ("wrong", messages.wrong_outcome, rows.altered, values.wrong),
-        ("undecided", messages.published - messages.acknowledged, None, values.undecided),
-        ("to be rejected", messages.to_be_rejected, None, None),
-        ("delivered again on the way", messages.arrived_again, None, None),
+    table = _table("", "messages", "rows", "samples", "current values")
+    messages, rows, samples, values = report.messages, report.rows, report.samples, report.values
+    expected = (messages.acknowledged, rows.expected, samples.expected, values.compared)
+    right = values.compared - values.wrong
+    unanswered = messages.published - messages.acknowledged
+    told: list[tuple[str, tuple[int | None, ...]]] = [
+        ("published", (messages.published, None, None, None)),
+        ("acknowledged, expected", expected),
+        ("visible", (messages.visible, rows.visible, samples.visible, right)),
+        ("lost", (messages.lost, rows.lost, samples.lost, None)),
+        ("doubled", (None, rows.doubled, samples.doubled, None)),
+        ("unexpected", (None, rows.unexpected, None, None)),
+        ("wrong", (messages.wrong_outcome, rows.altered, None, values.wrong)),
+        ("undecided", (unanswered, None, None, values.undecided)),
+        ("to be rejected", (messages.to_be_rejected, None, None, None)),
+        ("delivered again on the way", (messages.arrived_again, None, None, None)),
     ]
-    for name, *figures in told:
+    for name, figures in told:
         table.add_row(name, *("" if figure is None else f"{figure:,}" for figure in figures))
     console.print(table)
     for example in report.examples:

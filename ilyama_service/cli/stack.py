@@ -359,6 +359,9 @@ def show(status: Status) -> None:
         console.print(told, markup=False, highlight=False)
     console.print(f"rows today {status.rows_today:,}", highlight=False)
     console.print(f"rejections {status.open_rejections:,} open", highlight=False)
+    if status.telemetry_missing:
+        told = f"missing    {status.telemetry_missing:,} telemetry batches: see `ilyama gaps`"
+        console.print(told, style="yellow", highlight=False)
     if status.busiest_device is not None:
         busiest = status.busiest_device
         console.print(

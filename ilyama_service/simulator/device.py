@@ -14,6 +14,7 @@ from ilyama_service.simulator.envelopes import row_batch, uuid7
 from ilyama_service.simulator.faults import spoiled
 from ilyama_service.simulator.messages import Behaviour, Change, Draft, SentRow
 from ilyama_service.simulator.plan import FleetPlan
+from ilyama_service.simulator.sampling import Sampler
 from ilyama_service.simulator.source_tables import (
     DECLARATIONS,
     SCHEMA_HASHES,
@@ -47,15 +48,27 @@ class SimulatedDevice:
         self._epoch = ""
         self._commit_seq = 0
         self._moment_ms = 0
+        self._sampler = Sampler(self._chance)
+        self._sampled: Draft | None = None
 
     def next(self, moment_ms: int) -> list[Draft]:
         """What the device sends next, in the order in which it sends it."""
         self._moment_ms = moment_ms
         if not self._epoch:
             self._begin_journal()
+        if self._plan.telemetry and self._chance.random() < self._plan.telemetry:
+            return [self._sample()]
         drafts = self._act()
         self._recent.extend(draft for draft in drafts if draft.behaviour is not Behaviour.CLONE)
         return drafts
+
+    def _sample(self) -> Draft:
+        """The next telemetry batch, or now and then the last one once more."""
+        if self._sampled is not None and self._chance.random() < self._plan.misbehave:
+            return self._sampled
+        rows = self._plan.rows_per_batch
+        self._sampled = self._sampler.next(self._uuid7(), moment_ms=self._moment_ms, rows=rows)
+        return self._sampled
 
     def _act(self) -> list[Draft]:
         if self._chance.random() >= self._plan.misbehave:

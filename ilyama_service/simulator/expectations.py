@@ -63,6 +63,8 @@ class Expectations:
         self.device_ids: dict[str, int] = {}
         self.epochs: set[str] = set()
         self.codes: list[str | None] = [None]
+        self.samples: dict[tuple[str, str], tuple[int, int]] = {}
+        """Of every telemetry batch its rows, and the message that first brought it."""
         self._ranks: dict[tuple[str, str], int] = {}
         self._epochs_of: dict[str, int] = {}
         self._instance_rank = array("q")
@@ -199,6 +201,9 @@ class Expectations:
         self._codes.append(self._code(sent))
         self._is_clone.append(sent.behaviour is Behaviour.CLONE)
         self._acknowledged.append(0)
+        if sent.samples:
+            message = len(self._hashes) - 1
+            self.samples.setdefault((device_id, sent.batch_id), (sent.samples, message))
         for row in sent.rows:
             instance = self._instance(device_id, sent, bytes(row.pk))
             self._keys.append(instance << SEQ_BITS | row.commit_seq)

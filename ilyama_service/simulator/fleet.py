@@ -18,7 +18,9 @@ class Fleet:
     def __init__(self, plan: FleetPlan) -> None:
         self._plan = plan
         self._chance = random.Random(f"{plan.identity}/order")
-        sound = msgspec.structs.replace(plan, seed=plan.identity, misbehave=0, rows_per_batch=1)
+        sound = msgspec.structs.replace(
+            plan, seed=plan.identity, misbehave=0, rows_per_batch=1, telemetry=0
+        )
         self._prober = SimulatedDevice(sound, PROBER, (Probe,))
 
     def messages(self) -> Iterator[SimulatedMessage]:
@@ -50,7 +52,7 @@ class Fleet:
         sent = Sent(
             number=number,
             device=device,
-            topic=self._plan.topic(device),
+            topic=self._plan.topic(device, draft.path),
             behaviour=draft.behaviour,
             batch_id=draft.batch_id,
             sha256=sha256(draft.payload).hexdigest(),
@@ -58,5 +60,6 @@ class Fleet:
             journal_epoch=draft.journal_epoch,
             rows=draft.rows,
             code=draft.code,
+            samples=draft.samples,
         )
         return SimulatedMessage(sent, draft.payload)

@@ -23,6 +23,7 @@ class Behaviour(StrEnum):
     REJECTED = "rejected"
     CLONE = "clone"
     PROBE = "probe"
+    TELEMETRY = "telemetry"
 
 
 class SentRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -48,6 +49,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="sen
         journal_epoch: The journal of its rows.
         rows: The rows that the platform should hold; none when it is to be rejected.
         code: The code it is to be rejected with.
+        samples: How many rows of telemetry it has.
     """
 
     number: int
@@ -60,6 +62,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="sen
     journal_epoch: str
     rows: list[SentRow]
     code: RejectionCode | None = None
+    samples: int = 0
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +75,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     journal_epoch: str
     rows: list[SentRow]
     code: RejectionCode | None = None
+    path: str = "sync/rows/batch"
+    samples: int = 0
 
     @property
     def changes(self) -> list[Change]:

@@ -32,6 +32,7 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
         payload_bytes: Shorter payloads are padded to this size; 0 leaves them as they are.
         slug: First level of all topics.
         probe_every: Every so many messages one is a probe; 0 is never.
+        telemetry: Share of the messages that are telemetry.
     """
 
     seed: str
@@ -43,6 +44,7 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
     payload_bytes: int = 0
     slug: str = DEFAULT_SLUG
     probe_every: int = 0
+    telemetry: float = 0.0
 
     @property
     def identity(self) -> str:
@@ -58,9 +60,9 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
         name = self.device_name(number)
         return f"{self.slug}/{name}" if self.slug else name
 
-    def topic(self, number: int) -> str:
-        """Where a device publishes its row batches."""
-        return f"{self.slug}/{self.device_name(number)}/sync/rows/batch"
+    def topic(self, number: int, path: str = "sync/rows/batch") -> str:
+        """Where a device publishes its batches."""
+        return f"{self.slug}/{self.device_name(number)}/{path}"
 
     def moment_ms(self, message: int) -> int:
         """What the fleet's clock shows when a message is made."""

@@ -62,6 +62,22 @@ class ValueFindings(msgspec.Struct):
     undecided: int = 0
 
 
+class SampleFindings(msgspec.Struct):
+    """Rows of telemetry, compared with `telemetry_samples`.
+
+    Attributes:
+        expected: Rows of acknowledged batches.
+        visible: Rows of the run's batches that are there.
+        lost: Expected ones that are not.
+        doubled: Rows of its batches beyond what they had.
+    """
+
+    expected: int = 0
+    visible: int = 0
+    lost: int = 0
+    doubled: int = 0
+
+
 class Report(msgspec.Struct):
     """A run, compared with the platform."""
 
@@ -70,6 +86,7 @@ class Report(msgspec.Struct):
     rows: RowFindings
     values: ValueFindings
     examples: list[str]
+    samples: SampleFindings = msgspec.field(default_factory=SampleFindings)
 
     @property
     def is_clean(self) -> bool:
@@ -77,6 +94,6 @@ class Report(msgspec.Struct):
         faults = (
             *(self.messages.lost, self.messages.wrong_outcome),
             *(self.rows.lost, self.rows.doubled, self.rows.unexpected, self.rows.altered),
-            self.values.wrong,
+            *(self.values.wrong, self.samples.lost, self.samples.doubled),
         )
         return not any(faults)

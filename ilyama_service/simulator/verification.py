@@ -16,9 +16,11 @@ from ilyama_service.simulator.expectations import Expectations
 from ilyama_service.simulator.message_comparison import LEDGER_COLUMNS, compare_messages
 from ilyama_service.simulator.reports import Report
 from ilyama_service.simulator.row_comparison import ROW_COLUMNS, StoredRows, compare_rows
+from ilyama_service.simulator.sample_comparison import SAMPLE_COLUMNS, compare_samples
 from ilyama_service.simulator.value_comparison import ValueComparison, served_by
 
 _ROWS: Final = "row_changes"
+_SAMPLES: Final = "telemetry_samples"
 
 
 class Verification:
@@ -52,7 +54,10 @@ class Verification:
             newest, left_out=stored.shared_devices
         )
         values.undecided += expected.undecided_pks
-        return Report(expected.header.run, messages, rows, values, [*lost, *misplaced, *wrong])
+        sampled = self._batches(_SAMPLES, SAMPLE_COLUMNS) if expected.samples else ()
+        samples, missing = compare_samples(expected, sampled)
+        examples = [*lost, *misplaced, *wrong, *missing]
+        return Report(expected.header.run, messages, rows, values, examples, samples)
 
     def _batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         header = self._expected.header

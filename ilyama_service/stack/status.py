@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ilyama_protocol.intake.sequences import SequenceKind
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.landing import Landing
@@ -51,6 +52,8 @@ class Status(msgspec.Struct):
     open_rejections: int = 0
     busiest_device: BusiestDevice | None = None
     unreadable_segments: int = 0
+    telemetry_missing: int | None = None
+    """Telemetry batches that never came, by the gaps of their numbers."""
 
     @property
     def healthy(self) -> bool:
@@ -125,5 +128,7 @@ def _add_intake(status: Status, tx: Transaction, *, now: datetime) -> None:
     if last is not None and last.closed_at is not None:
         age = (now - last.closed_at).total_seconds()
         status.last_drain = LastDrain(last.drain_id, last.day, last.closed_at, round(age, 1))
+    missing = {total.kind: total.missing for total in tx.sequences.totals()}
+    status.telemetry_missing = missing.get(SequenceKind.TELEMETRY, 0)
     status.rows_today = tx.ledger.rows_new_on(now.date())
     status.open_rejections = tx.rejections.count_open()

@@ -31,15 +31,18 @@ def pk_hash(pk: Mapping[str, Any]) -> str:
 
 def schema_hash(table_name: str, columns: list[dict[str, Any]]) -> str:
     """`schema_hash`: the four members of each column, columns sorted by name."""
+    return sha256_hex(canonical_json({"columns": _by_name(columns), "table_name": table_name}))
+
+
+def columns_text(columns: list[dict[str, Any]]) -> str:
+    """The four members of each column, columns sorted by name."""
+    return canonical_json(_by_name(columns))
+
+
+def _by_name(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     kept = ("name", "decl_type_affinity", "pk_ordinal", "not_null")
-    fingerprint = {
-        "columns": sorted(
-            ({member: column[member] for member in kept} for column in columns),
-            key=lambda column: str(column["name"]),
-        ),
-        "table_name": table_name,
-    }
-    return sha256_hex(canonical_json(fingerprint))
+    told = [{member: column[member] for member in kept} for column in columns]
+    return sorted(told, key=lambda column: str(column["name"]))
 
 
 def content(op: str, row: Mapping[str, Any] | None) -> str:

@@ -7,9 +7,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from tests.oracle.canonical import content, pk_hash
+from tests.oracle.canonical import columns_text, content, pk_hash
 from tests.oracle.datapoints import Datapoints
 from tests.oracle.device_tables import DeviceTables
+from tests.oracle.gaps import Numbers
 from tests.oracle.governance import Governance
 from tests.oracle.instants import microseconds, utc_day
 from tests.oracle.predicates import legal_table
@@ -20,6 +21,7 @@ from tests.oracle.records import (
     RejectedBatch,
     Review,
     RowChange,
+    SchemaObservation,
     TelemetrySample,
 )
 from tests.oracle.rows import RowKey, RowMemory
@@ -27,7 +29,7 @@ from tests.oracle.scanner import SourceObject
 from tests.oracle.staging import HOLDING, Aside, AsideSample, Columns, Lineage, Staging, misfits
 from tests.oracle.telemetry import TelemetryMemory
 from tests.oracle.topics import Address, parse_topic
-from tests.oracle.validation import Verdict, judge
+from tests.oracle.validation import Verdict, has_own_columns, judge
 
 _BATCHES = ("rows", "telemetry")
 
@@ -58,12 +60,14 @@ class Oracle:
         self._governance = Governance(self.staging)
         self._memory = RowMemory()
         self._telemetry = TelemetryMemory()
+        self._numbers = Numbers()
         self._datapoints = Datapoints()
         self.device_tables = DeviceTables()
         self._raw: list[RawBatch] = []
         self._rejected: list[RejectedBatch] = []
         self._changes: list[RowChange] = []
         self._samples: list[TelemetrySample] = []
+        self._observations: list[SchemaObservation] = []
         self._ledger: list[LedgerLine] = []
 
     def feed(self, event: Event) -> None:
@@ -92,6 +96,7 @@ class Oracle:
             "rejected_batches": [row._asdict() for row in self._rejected],
             "row_changes": [row._asdict() for row in self._changes],
             "staged_rows": [row._asdict() for row in self.staging.rows],
+            "schema_observations": [row._asdict() for row in self._observations],
             "telemetry_samples": [row._asdict() for row in self._samples],
             "key_conflicts": [
                 row._asdict()
@@ -108,6 +113,10 @@ class Oracle:
     def reviews(self) -> list[Review]:
         """The schemas that a person has to look at, in the order in which they came up."""
         return list(self._governance.reviews)
+
+    def gaps(self) -> list[dict[str, Any]]:
+        """The numbers of journals and telemetry that never came."""
+        return [gap._asdict() for gap in self._numbers.gaps()]
 
     @property
     def out_of_window(self) -> int:
@@ -143,7 +152,29 @@ class Oracle:
             return self._telemetry_line(line, verdict, payload)
         if verdict.code is not None:
             return self._rejected_line(line, verdict, payload)
-        return self._taken_line(line, verdict.document) if line.kind == "rows" else line
+        if line.kind == "rows":
+            return self._taken_line(line, verdict.document)
+        if line.kind == "observe":
+            self._observe(line, verdict.document, observed_at=verdict.document["observed_at"])
+        return line._replace(outcome="handled")
+
+    def _observe(
+        self, line: LedgerLine, document: SourceObject, *, observed_at: str | None = None
+    ) -> None:
+        """List a schema that a device spoke of; only batches make its columns known."""
+        place = (str(line.device_id), document["source_table"], document["schema_hash"])
+        columns = document["schema_columns"]["columns"] if has_own_columns(document) else None
+        self._observations.append(
+            SchemaObservation(
+                *place,
+                source=str(line.kind),
+                columns=None if columns is None else columns_text(columns),
+                is_new=place[2] not in self._columns.get(place[:2], {}),
+                observed_at=None if observed_at is None else microseconds(observed_at),
+                received_at=line.received_at,
+                day=utc_day(line.received_at),
+            )
+        )
 
     def _telemetry_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
         """Checks 19 to 21, which need to know what came before."""
@@ -153,6 +184,9 @@ class Oracle:
             refused = verdict._replace(code=outcome, json_path="$.batch_seq")
             return self._rejected_line(line, refused, payload)
         line = line._replace(batch_id=batch["batch_id"].lower(), batch_seq=batch["batch_seq"])
+        if outcome == "new":
+            sequence = (device_id, "telemetry", batch["source_table"])
+            self._numbers.accept(sequence, batch["batch_seq"])
         affinities, rows = _affinities(self._columns_of(line, batch)), len(batch["rows"])
         waits = self._telemetry_waits(line, batch) if outcome == "new" else None
         asides = [
@@ -206,8 +240,9 @@ class Oracle:
                 received_at=line.received_at,
             )
         )
+        self._number_rejected(line, verdict)
         is_named = line.kind in _BATCHES and verdict.has_batch_id
-        is_numbered = line.kind == "telemetry" and verdict.has_batch_seq
+        is_numbered = line.kind == "telemetry" and verdict.has_numbers
         return line._replace(
             batch_id=verdict.document["batch_id"].lower() if is_named else None,
             batch_seq=verdict.document["batch_seq"] if is_numbered else None,
@@ -225,6 +260,19 @@ class Oracle:
                 for aside in asides
             )
             self._ledger.append(_released_line(line, outcomes))
+
+    def _number_rejected(self, line: LedgerLine, verdict: Verdict) -> None:
+        """The numbers of a rejected batch are known when its envelope was found valid."""
+        batch = verdict.document
+        if line.device_id is None or not verdict.has_numbers:
+            return
+        if line.kind == "telemetry":
+            number, sequence = batch["batch_seq"], batch["source_table"]
+            self._numbers.reject((line.device_id, "telemetry", sequence), number, number)
+        elif line.kind == "rows":
+            sequence = (line.device_id, "rows", batch["journal_epoch"].lower())
+            first, last = batch["first_commit_seq"], batch["last_commit_seq"]
+            self._numbers.reject(sequence, first, last)
 
     def _taken_line(self, line: LedgerLine, batch: SourceObject) -> LedgerLine:
         line = line._replace(batch_id=batch["batch_id"].lower())
@@ -246,6 +294,7 @@ class Oracle:
         lineage = (str(line.device_id), batch["source_table"])
         known, schema = self._columns.setdefault(lineage, {}), batch.get("schema_columns")
         if schema is not None and batch["schema_hash"] not in known:
+            self._observe(line, batch)
             told = {column["name"]: column for column in schema["columns"]}
             known[batch["schema_hash"]] = told
         return known.get(batch["schema_hash"])
@@ -271,6 +320,7 @@ class Oracle:
         outcome = self._memory.outcome(key, content(sent["op"], row))
         if outcome != "new":
             return outcome
+        self._numbers.accept((key.device_id, "rows", key.journal_epoch), key.commit_seq)
         late = self._memory.is_late(key)
         change = _row_change(key, line, batch=batch, index=index, late=late)
         aside = Aside(waits or "", line, change, pk, row, columns)

@@ -106,6 +106,20 @@ class TelemetrySample(NamedTuple):
     day: str
 
 
+class SchemaObservation(NamedTuple):
+    """A schema that a device spoke of."""
+
+    device_id: str
+    source_table: str
+    schema_hash: str
+    source: str
+    columns: str | None
+    is_new: bool
+    observed_at: int | None
+    received_at: int
+    day: str
+
+
 class KeyConflict(NamedTuple):
     """Other content that arrived under a known key, and how often."""
 

@@ -72,8 +72,8 @@ class Verdict(NamedTuple):
         return self.failed is None or self.failed > 8
 
     @property
-    def has_batch_seq(self) -> bool:
-        """Whether the number of a telemetry batch can be told: the checks 0 to 10 passed."""
+    def has_numbers(self) -> bool:
+        """Whether the numbers of a batch can be told: the checks 0 to 10 passed."""
         return self.failed is None or self.failed > 10
 
 
@@ -209,6 +209,12 @@ def _too_many_rows(message: Message) -> str | None:
 
 def _no_rows(message: Message) -> str | None:
     return None if message.document["rows"] else "$.rows"
+
+
+def has_own_columns(document: SourceObject) -> bool:
+    """Whether a message names columns that are well formed and hash to its `schema_hash`."""
+    message = Message("observe", b"", True, document)
+    return document.get("schema_columns") is not None and _schema_mismatch(message) is None
 
 
 def _schema_mismatch(message: Message) -> str | None:

@@ -9,16 +9,17 @@ from ilyama_resources.segment_ids import SegmentIds
 from tests.unit.intake.traffic import NOW
 
 Payloads = Sequence[tuple[str, bytes]]
-"""(device_id, row batch), in order of arrival."""
+"""(device_id, batch), in order of arrival."""
 
 
-def drained(intake: Intake, *segments: Payloads) -> list[DrainReport]:
+def drained(
+    intake: Intake, *segments: Payloads, path: str = "sync/rows/batch"
+) -> list[DrainReport]:
     """Land segments and drain everything that waits."""
     ids = SegmentIds.fresh()
     for number, payloads in enumerate(segments):
         messages = [
-            Message("", 0, f"{device_id}/sync/rows/batch", payload, NOW)
-            for device_id, payload in payloads
+            Message("", 0, f"{device_id}/{path}", payload, NOW) for device_id, payload in payloads
         ]
         register(intake.gateway, [intake.landing.write(ids[number], messages)])
     reports = []
@@ -26,3 +27,8 @@ def drained(intake: Intake, *segments: Payloads) -> list[DrainReport]:
         while (report := intake.drain()) is not None:
             reports.append(report)
     return reports
+
+
+def drained_telemetry(intake: Intake, *segments: Payloads) -> list[DrainReport]:
+    """Land segments of telemetry and drain everything that waits."""
+    return drained(intake, *segments, path="sync/telemetry/batch")

@@ -26,13 +26,14 @@ def test_a_state_comes_back_whole_and_its_columns_lie_elsewhere(platform: Platfo
     schemas = {"5c" * 32: BoundSchema(7, COLUMNS)}
     accepted = {"5c" * 32: Binding(7, {"id": ColumnAction(Verb.IGNORE)}), "6d" * 32: Binding(8)}
     marks = {"epoch": [Mark(-1, 4)]}
-    telemetry = TelemetryState(3, 7, 1, 2, [Mark(1, 2)])
+    telemetry = TelemetryState(5, 2, 5, 77, 1, 3, [Mark(-1, 4)])
     lineage = LineageState(
         {"epoch": 3}, {"epoch": 1}, schemas, marks, telemetry, failures=2, accepted=accepted
     )
     batches = [BatchMark("a", 3)]
-    device = DeviceState(9, {"epoch": 0}, {"readings": lineage}, "b", batches)
-    for part in (device, lineage):
+    spans = {"epoch": (1, 3)}
+    device = DeviceState(9, {"epoch": 0}, {"readings": lineage}, "b", batches, spans)
+    for part in (device, lineage, telemetry):
         told = {field.name: getattr(part, field.name) for field in fields(part)}
         assert all(told.values()), f"give every field a value, lest it is forgotten: {told}"
     state = encode_state(device).decode()

@@ -390,7 +390,7 @@ def test_an_unknown_device_is_named_by_its_topic(topic: str, device_id: str) -> 
 def test_messages_that_are_no_row_batches_are_kept() -> None:
     ack = fed(b'{"format_version":1,"control_id":"c"}', topic="a/d/sync/ingest/ack")
     device = fed(b"anything", topic="devices/d/telemetry")
-    assert picked(ack["batch_ledger"], "kind", "outcome", "batch_id") == [("ack", "kept", None)]
+    assert picked(ack["batch_ledger"], "kind", "outcome", "batch_id") == [("ack", "handled", None)]
     assert picked(device["batch_ledger"], "kind", "device_id") == [("device", "d")]
 
 

@@ -65,7 +65,7 @@ def test_plans_that_differ_share_no_row_key(other: FleetPlan) -> None:
 
 
 def test_every_behaviour_occurs(published: list[SimulatedMessage]) -> None:
-    assert {m.sent.behaviour for m in published} == set(Behaviour)
+    assert {m.sent.behaviour for m in published} == set(Behaviour) - {Behaviour.TELEMETRY}
 
 
 def test_every_code_of_the_faults_occurs(published: list[SimulatedMessage]) -> None:
@@ -121,3 +121,15 @@ def test_current_values_are_few_and_typed(platform: MemoryPlatform) -> None:
     pressure = [v for v in values if v["key"] == "readings.value" and v["instance"] == "1"]
     assert [1 < v["value_double"] < 4 for v in pressure] == [True] * 3
     assert len(values) < 3 * 150
+
+
+def test_the_platform_stores_every_sample_once() -> None:
+    sampled = messages_of(plan(telemetry=0.5), 300)
+    taken = MemoryPlatform()
+    taken.drain([Event(m.sent.topic, m.payload, 10**15 + n) for n, m in enumerate(sampled)])
+
+    expected = {(m.sent.device, m.sent.batch_id): m.sent.samples for m in sampled if m.sent.samples}
+    assert len(expected) > 30
+    assert len(taken.tables["telemetry_samples"]) == sum(expected.values())
+    lines = [line for line in taken.tables["batch_ledger"] if line["kind"] == "telemetry"]
+    assert {line["outcome"] for line in lines} == {"accepted", "duplicate"}

@@ -50,7 +50,7 @@ def fed(events: list[Event], **options: Any) -> Tables:
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return fed(generate(3, batches=300, rows_per_batch=(1, 6)))
+    return fed(generate(42, batches=250, rows_per_batch=(1, 6)))
 
 
 @pytest.mark.parametrize(("kind", "code", "mutations"), EVERY_CODE)

@@ -36,7 +36,7 @@ def test_a_message_comes_after_the_one_before_and_its_rows(
     assert [state.receive(landed_at, size) for landed_at, size in arrivals] == effective
 
 
-def test_rejected_and_kept_messages_move_the_clock_too() -> None:
+def test_rejected_and_handled_messages_move_the_clock_too() -> None:
     clock = engine()
     ack = b'{"format_version":1,"control_id":"c"}'
     clock.decide(message(BROKEN))
@@ -45,7 +45,7 @@ def test_rejected_and_kept_messages_move_the_clock_too() -> None:
     clock.decide(message(BROKEN))
 
     outcomes = [line.outcome for line in clock.decisions.outcomes.ledger]
-    assert outcomes == ["rejected", "kept", "staged", "rejected"]
+    assert outcomes == ["rejected", "handled", "staged", "rejected"]
     assert [a.received_at - NOW for a in clock.decisions.outcomes.arrivals] == [0, 1, 2, 3]
 
 

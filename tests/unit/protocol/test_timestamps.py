@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ilyama_protocol.timestamps import instant_of, microseconds, parse_instant
+from ilyama_protocol.timestamps import instant_of, instants_of, microseconds, parse_instant
 
 SECOND = 1_000_000_000
 
@@ -83,3 +83,38 @@ def test_every_datetime_comes_back(moment: datetime) -> None:
         microseconds(instant)
         == (since_1970.days * 86_400 + since_1970.seconds) * 1_000_000 + since_1970.microseconds
     )
+
+
+@st.composite
+def spelled(draw: st.DrawFn) -> list[str]:
+    """Enough timestamps to be read at once, alike but for some that are odd or wrong."""
+    digits = draw(st.integers(0, 9))
+    moments = draw(st.lists(st.datetimes(), min_size=1, max_size=4))
+    fraction = f".{draw(st.integers(0, 10**digits - 1)):0{digits}d}" if digits else ""
+    texts = [f"{moment.replace(microsecond=0).isoformat()}{fraction}Z" for moment in moments] * 20
+    if draw(st.booleans()):
+        at, place = draw(st.integers(0, len(texts) - 1)), draw(st.integers(0, 19))
+        letter = draw(st.sampled_from("0123459tTzZ:-. +é"))
+        texts[at] = texts[at][:place] + letter + texts[at][place + draw(st.integers(0, 1)) :]
+    return texts
+
+
+@given(spelled())
+def test_many_timestamps_are_read_as_each_of_them_is(texts: list[str]) -> None:
+    instants = [parse_instant(text) for text in texts]
+    found = instants_of(texts)
+
+    if None in instants:
+        assert found is None
+    else:
+        known = [instant for instant in instants if instant is not None]
+        assert found is not None
+        assert [*found.microseconds] == [*map(microseconds, known)]
+        assert (found.first, found.last) == (min(known), max(known))
+
+
+@pytest.mark.parametrize(
+    "pair", [("2026-04-28T09:00:00", "Z2026-04-28T09:00:00Z"), ("2026-02-29T09:00:00Z",) * 2]
+)
+def test_texts_that_only_together_look_like_timestamps_are_none(pair: tuple[str, str]) -> None:
+    assert instants_of([*["2026-04-28T09:00:00Z"] * 20, *pair]) is None

@@ -1,0 +1,99 @@
+"""Gaps as a table: the numbers that never came, as the records have them now."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from dagster import (
+    AssetCheckResult,
+    AssetCheckSeverity,
+    MaterializeResult,
+    asset,
+    asset_check,
+)
+
+from ilyama_assets.automation import now_and_then
+from ilyama_assets.catalog import OWNERS, column_schema
+from ilyama_assets.checks.reports import SAMPLE_ROWS, report
+from ilyama_assets.tables import BATCH_LEDGER, ROW_CHANGES, SEQUENCE_GAPS, TELEMETRY_SAMPLES
+from ilyama_protocol.intake.sequences import SequenceKind
+from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.resource import Records
+from ilyama_resources.postgres.sequences import ExplainedGap, GapFilter
+
+NOTHING_MISSING = "no_telemetry_is_missing"
+
+
+@asset(
+    name=SEQUENCE_GAPS.name,
+    deps=[BATCH_LEDGER.name, ROW_CHANGES.name, TELEMETRY_SAMPLES.name],
+    group_name="intake",
+    description=SEQUENCE_GAPS.description,
+    kinds={"deltalake", "postgres"},
+    owners=OWNERS,
+    metadata={"dagster/column_schema": column_schema(SEQUENCE_GAPS)},
+    automation_condition=now_and_then(),
+)
+def sequence_gaps(records: Records, lake: DeltaLake) -> MaterializeResult[Any]:
+    """Write the gaps that are open now in the place of those written before."""
+    with records.gateway.transaction() as tx:
+        gaps = tx.sequences.page(GapFilter(), after=None, limit=None)
+    with records.gateway.lock(f"table {SEQUENCE_GAPS.name}"):
+        version = lake.warehouse.renew(SEQUENCE_GAPS, gaps_table(gaps))
+    metadata: dict[str, Any] = {
+        "dagster/row_count": len(gaps),
+        "dagster/uri": str(lake.warehouse.location(SEQUENCE_GAPS.name)),
+        "Delta version": version,
+    }
+    return MaterializeResult(metadata=metadata)
+
+
+def gaps_table(gaps: Iterable[ExplainedGap]) -> pa.Table:
+    """Gaps in the shape of their table."""
+    return pa.Table.from_pylist([_row(explained) for explained in gaps], SEQUENCE_GAPS.schema)
+
+
+def _row(explained: ExplainedGap) -> dict[str, Any]:
+    gap = explained.gap
+    of_rows = gap.kind == SequenceKind.ROWS
+    return gap._asdict() | {
+        "source_table": None if of_rows else gap.name,
+        "journal_epoch": gap.name if of_rows else None,
+        "missing": gap.last_missing - gap.first_missing + 1,
+        "rejections": explained.rejections,
+        "rejection_ids": msgspec.json.encode(explained.rejection_ids).decode(),
+    }
+
+
+@asset_check(
+    asset=SEQUENCE_GAPS.name,
+    name=NOTHING_MISSING,
+    automation_condition=now_and_then(),
+    description=(
+        "Between the lowest and the highest number of every sampled table, no batch is missing. "
+        "Gaps of journals are counted too, but only a hint."
+    ),
+)
+def no_telemetry_is_missing(records: Records) -> AssetCheckResult:
+    """Look for gaps of telemetry."""
+    wanted = GapFilter(kind=SequenceKind.TELEMETRY)
+    with records.gateway.transaction() as tx:
+        gaps = tx.sequences.page(wanted, after=None, limit=SAMPLE_ROWS)
+        totals = tx.sequences.totals()
+    counts: dict[str, int] = {}
+    for total in totals:
+        counts[f"gaps of {total.kind}"] = total.gaps
+        counts[f"numbers of {total.kind} missing"] = total.missing + total.unlisted
+    return report(
+        asset=SEQUENCE_GAPS.name,
+        check=NOTHING_MISSING,
+        passed=not gaps,
+        counts=counts,
+        sample=[_row(gap) for gap in gaps],
+        advice=(
+            "Rejections that explain a gap are named with it: replay them once their cause is "
+            "gone. A gap without any was lost before it reached the broker: look at the device."
+        ),
+        severity=AssetCheckSeverity.WARN,
+    )

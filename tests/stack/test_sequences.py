@@ -1,0 +1,83 @@
+"""Gaps in the records: opened, closed in part, explained by rejections, and listed in order."""
+
+from datetime import timedelta
+
+import pytest
+
+from ilyama_protocol.intake.sequences import Island, SequenceChange, SequenceKind
+from ilyama_protocol.moments import utc
+from ilyama_resources.postgres import Transaction
+from ilyama_resources.postgres import sequences as sequences_module
+from ilyama_resources.postgres.sequences import GapFilter, GapTotal, RejectedBatch
+from tests.api_server import ApiServer
+from tests.platform import Platform
+
+NOW = 1_777_366_800_000_000
+EPOCH = "019693d0-0000-7000-8000-00000000000a"
+
+
+def _change(
+    name: str, opened: list[Island], covered: list[Island] | None = None, era: int = 0
+) -> SequenceChange:
+    kind = SequenceKind.ROWS if name == EPOCH else SequenceKind.TELEMETRY
+    return SequenceChange(kind, name, era, NOW, opened, covered or [])
+
+
+def _listed(tx: Transaction, **wanted: str) -> list[tuple[str, str, int, int, int, int]]:
+    found = tx.sequences.page(GapFilter(**wanted), after=None, limit=None)  # type: ignore[arg-type]
+    return [
+        (g.device_id, g.name, g.era, g.first_missing, g.last_missing, told.rejections)
+        for told in found
+        for g in [told.gap]
+    ]
+
+
+def test_numbers_that_come_close_gaps_and_split_them(platform_without_spark: Platform) -> None:
+    with platform_without_spark.gateway.transaction() as tx:
+        tx.sequences.advance(
+            [("a", _change("t", [(3, 9)])), ("b", _change("t", [(3, 9)]))], drain_id=1
+        )
+        tx.sequences.advance([("a", _change("t", [(20, 20)], era=1))], drain_id=2)
+        tx.sequences.advance([("a", _change("t", [(15, 16)], [(4, 4), (9, 9)]))], drain_id=3)
+        assert _listed(tx, device_id="a") == [
+            ("a", "t", 0, 3, 3, 0),
+            ("a", "t", 0, 5, 8, 0),
+            ("a", "t", 0, 15, 16, 0),
+            ("a", "t", 1, 20, 20, 0),
+        ]
+        tx.sequences.advance([("a", _change("t", [], [(3, 16)]))], drain_id=4)
+        assert _listed(tx) == [("a", "t", 1, 20, 20, 0), ("b", "t", 0, 3, 9, 0)]
+        assert tx.sequences.totals() == [GapTotal("telemetry", 2, 8, 0)]
+
+
+def test_of_a_journal_with_very_many_gaps_the_widest_are_listed(
+    platform_without_spark: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequences_module, "MOST_GAPS", 2)
+    with platform_without_spark.gateway.transaction() as tx:
+        tx.sequences.advance([("a", _change(EPOCH, [(1, 1), (5, 9), (20, 29)]))], drain_id=1)
+        tx.sequences.advance([("a", _change(EPOCH, [(50, 52)]))], drain_id=2)
+        assert [gap[3:5] for gap in _listed(tx)] == [(5, 9), (20, 29)]
+        assert tx.sequences.totals() == [GapTotal("rows", 2, 15, 4)]
+
+
+def test_a_gap_names_the_rejections_that_had_its_numbers(
+    api: ApiServer, shared_platform: Platform
+) -> None:
+    with shared_platform.gateway.transaction() as tx:
+        tx.sequences.advance([("a", _change("t", [(3, 9), (12, 12)]))], drain_id=1)
+        batches = [
+            RejectedBatch(f"r{n}", device, "telemetry", "t", n, n, "invalid_row", "t", utc(NOW + n))
+            for n, device in ((2, "a"), (4, "a"), (9, "a"), (10, "a"), (5, "b"))
+        ]
+        tx.sequences.note_rejections([*batches, batches[0]])
+        tx.commit()
+
+    items = api.get("/v1/gaps", limit=1)
+    first = items["items"][0]
+    assert (first["first_missing"], first["rejections"]) == (3, 2)
+    assert (first["source_table"], first["rejection_ids"]) == ("t", ["r4", "r9"])
+    rest = api.get("/v1/gaps", source_table="t", cursor=items["next_cursor"])["items"]
+    assert [gap["first_missing"] for gap in rest] == [12]
+    with shared_platform.gateway.transaction() as tx:
+        assert tx.sequences.forget_rejections(received_before=utc(NOW) + timedelta(days=1)) == 5
