@@ -9,7 +9,8 @@ from ilyama_assets.compaction import compaction
 from ilyama_assets.device_tables import device_tables
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, SEQUENCE_GAPS
 
-_INTAKE = AssetSelection.assets(*(contract.name for contract in INTAKE_TABLES))
+_TABLES = [contract.name for contract in INTAKE_TABLES]
+_INTAKE = AssetSelection.assets(*_TABLES)
 _ON_WRITE = AssetSelection.checks(*(spec.key for spec in INTAKE_CHECKS))
 
 DRAIN_ONLY = {"ops": {"intake": {"config": {"replay_when_idle": False}}}}
@@ -31,16 +32,16 @@ serving_job = define_asset_job(
 
 device_tables_job = define_asset_job(
     "device_tables_job",
-    selection=AssetSelection.assets(device_tables),
+    selection=AssetSelection.assets(device_tables).without_checks(),
     executor_def=in_process_executor,
-    description="Bring the device tables up to the newest drain, and check them.",
+    description="Bring the device tables up to the newest drain.",
 )
 
 verification_job = define_asset_job(
     "verification_job",
-    selection=AssetSelection.checks_for_assets(*(c.name for c in INTAKE_TABLES)) - _ON_WRITE,
+    selection=AssetSelection.checks_for_assets(*_TABLES, device_tables) - _ON_WRITE,
     executor_def=in_process_executor,
-    description="Verify what the intake tables promise on every row they hold.",
+    description="Verify what intake tables and device tables promise, on what they hold.",
 )
 
 compaction_job = define_asset_job(
