@@ -21,6 +21,11 @@ def after_new_drains() -> AutomationCondition[Any]:
     )
 
 
+def now_and_then_after_new_drains() -> AutomationCondition[Any]:
+    """The same, but not more often than every ten minutes: for what takes a while."""
+    return after_new_drains() & AutomationCondition.cron_tick_passed(_EVERY_TEN_MINUTES)
+
+
 def now_and_then() -> AutomationCondition[Any]:
     """Every ten minutes."""
     return _at(_EVERY_TEN_MINUTES)

@@ -14,7 +14,7 @@ from dagster import (
 )
 from deltalake import DeltaTable
 
-from ilyama_assets.automation import after_new_drains
+from ilyama_assets.automation import now_and_then_after_new_drains
 from ilyama_assets.catalog import KINDS, OWNERS
 from ilyama_assets.derived import Progress
 from ilyama_assets.mirrors.taking_up import take_up
@@ -59,7 +59,7 @@ class DeviceTablesConfig(Config):
     kinds=KINDS,
     owners=OWNERS,
     metadata={"dagster/column_schema": COMMON_COLUMNS},
-    automation_condition=after_new_drains(),
+    automation_condition=now_and_then_after_new_drains(),
 )
 def device_tables(
     context: AssetExecutionContext,

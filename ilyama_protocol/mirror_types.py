@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.fingerprint import Affinity
+from ilyama_protocol.governance.bindings import SILENT, Binding
 from ilyama_protocol.intake.state import BoundSchema
 
 MOST_COLUMNS: Final = 2_000
@@ -55,9 +56,19 @@ _BY_AFFINITY: Final = {
 }
 
 
-def mirrored_columns(schema: BoundSchema) -> dict[str, Affinity]:
+def mirrored_columns(schema: BoundSchema, unmirrored: Collection[str] = ()) -> dict[str, Affinity]:
     """The columns of a bound schema that its device table has, with their affinities."""
-    return {column.name: column.decl_type_affinity for column in schema.columns}
+    return {
+        column.name: column.decl_type_affinity
+        for column in schema.columns
+        if column.name not in unmirrored
+    }
+
+
+def unmirrored_columns(binding: Binding | None) -> frozenset[str]:
+    """The columns that a binding keeps out of the device table: ignored and deferred ones."""
+    actions = {} if binding is None or binding.actions is None else binding.actions
+    return frozenset(name for name, action in actions.items() if action.verb in SILENT)
 
 
 def goes_by_values(affinity: Affinity | None) -> bool:
@@ -128,10 +139,10 @@ def _nested(value: Any) -> str | None:
     return None if value is None or type(value) in (int, float) else canonical_json(value)
 
 
-def first_affinities(schemas: Iterable[BoundSchema]) -> Mapping[str, Affinity]:
+def first_affinities(schemas: Iterable[Mapping[str, Affinity]]) -> Mapping[str, Affinity]:
     """The affinity of each column of several schemas; where they disagree, that of the first."""
     affinities: dict[str, Affinity] = {}
-    for schema in schemas:
-        for name, affinity in mirrored_columns(schema).items():
+    for columns in schemas:
+        for name, affinity in columns.items():
             affinities.setdefault(name, affinity)
     return affinities

@@ -9,10 +9,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ilyama_assets.transforms.newest_changes import newest_change_per_key, sorts_of
+from ilyama_assets.transforms.mirrored_rows import Bound
+from ilyama_assets.transforms.newest_changes import SORT, newest_change_per_key, sorts_of
 from ilyama_protocol.fingerprint import Affinity
 from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState, decode_state
-from ilyama_protocol.mirror_types import first_affinities, goes_by_values, mirrored_columns
+from ilyama_protocol.mirror_types import (
+    first_affinities,
+    goes_by_values,
+    mirrored_columns,
+    unmirrored_columns,
+)
 from ilyama_resources.device_tables import Mirror
 from ilyama_resources.postgres import Gateway
 
@@ -37,13 +43,20 @@ class Sort(NamedTuple):
     since: int
     """When the first of them came."""
     schema: BoundSchema | None
+    unmirrored: frozenset[str]
+    """Columns that are not to be in the mirror."""
+
+    @property
+    def columns(self) -> dict[str, Affinity]:
+        """The columns that the schema binds in the mirror."""
+        return {} if self.schema is None else mirrored_columns(self.schema, self.unmirrored)
 
     @property
     def goes_by_values(self) -> bool:
         """Whether the type of a column may depend on what these changes say."""
         if self.schema is None or self.since < self.schema.holds_from:
             return True
-        return any(map(goes_by_values, mirrored_columns(self.schema).values()))
+        return any(map(goes_by_values, self.columns.values()))
 
 
 class Placing:
@@ -59,10 +72,13 @@ class Placing:
         return sorted({sort.mirror for sort in self._sorts}, key=lambda mirror: mirror.name)
 
     @property
-    def bound(self) -> dict[str, frozenset[str]]:
-        """By schema hash, the columns that it binds."""
+    def bound(self) -> Bound:
+        """What the schemas bind, and what single devices keep out of their mirrors."""
         schemas = {s.schema_hash: s.schema for s in self._sorts if s.schema is not None}
-        return {named: frozenset(mirrored_columns(schema)) for named, schema in schemas.items()}
+        return Bound(
+            {named: frozenset(mirrored_columns(schema)) for named, schema in schemas.items()},
+            {(s.device_id, s.schema_hash): s.unmirrored for s in self._sorts if s.unmirrored},
+        )
 
     @property
     def by_values(self) -> set[Mirror]:
@@ -77,11 +93,11 @@ class Placing:
         """The affinities of a mirror's columns; where schemas disagree, the first bound wins."""
         of_mirror = [s for s in self._sorts if s.mirror == mirror]
         in_order = sorted(
-            (s.schema.holds_from, s.device_id, s.schema_hash, s.schema)
+            (s.schema.holds_from, s.device_id, s.schema_hash, s.columns)
             for s in of_mirror
             if s.schema is not None
         )
-        return first_affinities(schema for *_, schema in in_order)
+        return first_affinities(columns for *_, columns in in_order)
 
     def newest(self, session: SparkSession, changes: DataFrame) -> DataFrame:
         """The newest of the changes, each with its mirror."""
@@ -99,7 +115,8 @@ class Placing:
     def _bindings(self) -> Iterator[dict[str, Any]]:
         for sort in self._sorts:
             holds_from = None if sort.schema is None else sort.schema.holds_from
-            yield sort._asdict() | {"mirror": sort.mirror.name, "holds_from": holds_from}
+            told = {"mirror": sort.mirror.name, "holds_from": holds_from}
+            yield {name: getattr(sort, name) for name in SORT} | told
 
 
 def _frame(session: SparkSession, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
@@ -121,21 +138,20 @@ def place(changes: DataFrame, gateway: Gateway) -> Placing:
         Sort(
             **sort,
             mirror=Mirror(sort["source_table"], projects.get(sort["device_id"])),
-            schema=_schema(states, **sort),
+            schema=_lineage(states, **sort).schemas.get(sort["schema_hash"]),
+            unmirrored=_unmirrored(_lineage(states, **sort), sort["schema_hash"]),
         )
         for sort in found
     ]
     return Placing(sorts, {device_id: state.epochs for device_id, state in states.items()})
 
 
-def _schema(
-    states: Mapping[str, DeviceState],
-    *,
-    device_id: str,
-    source_table: str,
-    schema_hash: str,
-    since: int,
-) -> BoundSchema | None:
-    del since
+def _lineage(
+    states: Mapping[str, DeviceState], *, device_id: str, source_table: str, **_: object
+) -> LineageState:
     lineages = states.get(device_id, DeviceState()).lineages
-    return lineages.get(source_table, LineageState()).schemas.get(schema_hash)
+    return lineages.get(source_table, LineageState())
+
+
+def _unmirrored(lineage: LineageState, schema_hash: str) -> frozenset[str]:
+    return unmirrored_columns(lineage.accepted_schemas().get(schema_hash))

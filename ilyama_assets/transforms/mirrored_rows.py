@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -39,10 +39,17 @@ _ARROW_TYPES: Final = {
 _FOUND: Final = "mirror string, column string, kind string"
 _FOUND_SCHEMA: Final = pa.schema([(name, pa.string()) for name in ("mirror", "column", "kind")])
 
-Bound = Mapping[str, frozenset[str]]
-"""By schema hash, the columns that a row with that schema may fill."""
 Row = dict[str, Any]
 _rows = msgspec.json.Decoder(list[Row])
+
+
+class Bound(NamedTuple):
+    """Which columns the rows may fill."""
+
+    columns: Mapping[str, frozenset[str]]
+    """By schema hash, those that it names."""
+    unmirrored: Mapping[tuple[str, str], frozenset[str]] = {}
+    """By device and schema hash, those that are kept out."""
 
 
 def mirrored_rows(changes: DataFrame, columns: Sequence[MirrorColumn], bound: Bound) -> DataFrame:
@@ -76,7 +83,9 @@ def kinds_in_columns(
     changes: DataFrame, bound: Bound, settled: Mapping[str, frozenset[str]]
 ) -> DataFrame:
     """The kinds of values in each column of each mirror, but for those whose type is settled."""
-    told = changes.where("op <> 'delete'").select("mirror", "row", "bound", "schema_hash")
+    told = changes.where("op <> 'delete'").select(
+        "mirror", "device_id", "row", "bound", "schema_hash"
+    )
     find = partial(_kinds, bound=bound, settled=settled)
     return told.mapInArrow(partial(_each, make=find), _FOUND).distinct()
 
@@ -109,10 +118,20 @@ def _contents(batch: pa.RecordBatch, bound: Bound) -> list[Row]:
     rows = _rows.decode("[" + ",".join(text or "{}" for text in texts) + "]")
     hashes, are_bound = batch["schema_hash"].to_pylist(), batch["bound"].to_pylist()
     for index, (schema_hash, is_bound) in enumerate(zip(hashes, are_bound, strict=True)):
-        if is_bound and not rows[index].keys() <= bound[schema_hash]:
-            names = bound[schema_hash]
+        if is_bound and not rows[index].keys() <= bound.columns[schema_hash]:
+            names = bound.columns[schema_hash]
             rows[index] = {name: v for name, v in rows[index].items() if name in names}
-    return rows
+    return _without(batch, rows, bound) if bound.unmirrored else rows
+
+
+def _without(batch: pa.RecordBatch, rows: list[Row], bound: Bound) -> list[Row]:
+    """The rows without what their devices keep out of the mirror."""
+    sorts = zip(batch["device_id"].to_pylist(), batch["schema_hash"].to_pylist(), strict=True)
+    kept_out = [bound.unmirrored.get(sort, frozenset()) for sort in sorts]
+    return [
+        {name: value for name, value in row.items() if name not in names} if names else row
+        for row, names in zip(rows, kept_out, strict=True)
+    ]
 
 
 def _kinds(

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from ilyama_service.cli.derived import Derived
+
 
 def import_file(
     file: Annotated[
@@ -25,11 +27,14 @@ def drain(
     verify: Annotated[
         bool, typer.Option("--verify", help="Afterwards, verify every row of the tables.")
     ] = False,
+    skip: Annotated[
+        list[Derived] | None, typer.Option(help="Leave a derived table to its own runs.")
+    ] = None,
 ) -> None:
-    """Drain until nothing waits, then bring the Delta form of current values up to date."""
+    """Drain until nothing waits, then bring derived tables up to date."""
     from ilyama_service.cli.draining import drain_everything
 
-    drain_everything(verify=verify)
+    drain_everything(verify=verify, skipped=skip or [])
 
 
 def drains(

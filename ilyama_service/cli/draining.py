@@ -1,7 +1,7 @@
 """`ilyama drain`: take up everything that landed, in the foreground."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from typing import Any, cast
@@ -16,7 +16,6 @@ from dagster import (
 from dagster._core.errors import DagsterAssetCheckFailedError
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ilyama_resources.device_tables import DEVICE_TABLES
 from ilyama_resources.embedded.postgres_server import postgres_in_use
 from ilyama_resources.embedded.spark_server import spark_in_use
 from ilyama_resources.errors import PlatformError
@@ -25,17 +24,18 @@ from ilyama_resources.postgres import Gateway, LockTaken
 from ilyama_resources.rejection_landing import ReplayLanding
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_service.cli.consoles import console, errors
+from ilyama_service.cli.derived import Derived
 from ilyama_service.dagster_home import DagsterHome
 from ilyama_service.dagster_instances import foreground_instance
 
 POLL_S = 0.5
-DERIVED = ("current_value", DEVICE_TABLES)
-_DERIVING = ("serving_job", "device_tables_job")
+_DERIVING = {Derived.CURRENT_VALUE: "serving_job", Derived.DEVICE_TABLES: "device_tables_job"}
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
-def drain_everything(*, verify: bool) -> None:
+def drain_everything(*, verify: bool, skipped: Collection[Derived] = ()) -> None:
     """Drain until nothing waits, bring derived tables up to date, and verify when asked to."""
+    derived = [table for table in Derived if table not in skipped]
     settings = load_settings()
     settings.make_directories()
     with postgres_in_use(settings) as url:
@@ -49,15 +49,17 @@ def drain_everything(*, verify: bool) -> None:
             settings.warehouse,
             segment_max_bytes=settings.segment_max_bytes,
         ).land()
-        if verify or _something_waits(gateway):
+        if verify or _something_waits(gateway, derived):
             _say_when_another_drains(gateway)
             with spark_in_use(settings), _progress(gateway):
-                _run(settings, gateway, verify=verify)
+                _run(settings, gateway, derived, verify=verify)
         _report(gateway)
         gateway.close()
 
 
-def _run(settings: Settings, gateway: Gateway, *, verify: bool) -> None:
+def _run(
+    settings: Settings, gateway: Gateway, derived: Collection[Derived], *, verify: bool
+) -> None:
     from ilyama_assets.definitions import defs
 
     home = DagsterHome(settings)
@@ -71,7 +73,8 @@ def _run(settings: Settings, gateway: Gateway, *, verify: bool) -> None:
             intake.execute_in_process(
                 instance=instance, partition_key=day.isoformat(), run_config=config
             )
-        for job in (*_DERIVING, *(["verification_job"] if verify else [])):
+        jobs = [_DERIVING[table] for table in derived]
+        for job in (*jobs, *(["verification_job"] if verify else [])):
             _check_reports(defs.resolve_job_def(job), instance)
 
 
@@ -121,10 +124,10 @@ def _next_day(gateway: Gateway) -> date | None:
     return datetime.now(UTC).date() if free.lineages else None
 
 
-def _something_waits(gateway: Gateway) -> bool:
+def _something_waits(gateway: Gateway, derived: Collection[Derived]) -> bool:
     with gateway.transaction() as tx:
-        derived = min(tx.derived_runs.last(asset).to_drain for asset in DERIVED)
-        behind = derived < tx.drains.last_done_id()
+        last = tx.drains.last_done_id()
+        behind = any(tx.derived_runs.last(table).to_drain < last for table in derived)
     return behind or _next_day(gateway) is not None
 
 

@@ -8,6 +8,8 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from ilyama_assets.drains.protocol import Intake
+from ilyama_protocol.governance.bindings import Binding, ColumnAction, Verb
+from ilyama_protocol.intake.state import decode_state, encode_state
 from ilyama_resources.device_tables import Mirror
 from tests.mirrors import Mirrors
 from tests.platform import Platform
@@ -21,7 +23,7 @@ BIG = 2**53 + 1
 
 @pytest.fixture
 def intake(platform: Platform) -> Iterator[Intake]:
-    with platform.intake() as parts:
+    with platform.intake(allow_additive_continue=True) as parts:
         yield parts
 
 
@@ -82,6 +84,27 @@ def test_rows_follow_changes_deletes_late_changes_and_new_epochs(
     assert mirrors.differing() == 0
     (row,) = [r for r in mirrors.stored(TABLE) if r["__journal_epoch"] == B]
     assert (row["__epoch_rank"], row["__commit_seq"], row["__drain_id"]) == (1, 1, 4)
+
+
+def test_a_column_that_was_ignored_is_not_mirrored(intake: Intake, mirrors: Mirrors) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, v=1, w="secret"), schema=PUMPS))])
+    _bind(intake, ONE, {"w": ColumnAction(Verb.IGNORE)})
+
+    mirrors.derive()
+
+    assert mirrors.types(TABLE) == {"v": "bigint"}
+    assert mirrors.rows(TABLE) == {_key(): {"v": 1}}
+    assert mirrors.differing() == 0
+
+
+def _bind(intake: Intake, device: str, actions: dict[str, ColumnAction]) -> None:
+    """Let a device's only schema be bound so."""
+    with intake.gateway.transaction() as tx:
+        state = decode_state(tx.device_states.of([device])[device].encode())
+        lineage = state.lineages[TABLE]
+        lineage.accepted = {named: Binding(0, actions) for named in lineage.schemas}
+        tx.device_states.advance([(device, encode_state(state).decode())], drain_id=1)
+        tx.commit()
 
 
 def test_a_value_that_does_not_fit_its_column_is_null(intake: Intake, mirrors: Mirrors) -> None:

@@ -54,11 +54,11 @@ def test_a_stream_with_every_fault_gives_the_tables_of_the_devices(
     platform.import_events(first)
     died = platform.try_ilyama("drain", CRASH_AT="mirror_write.after:1")
     assert died.returncode == CRASH_STATUS, died.stderr
-    platform.drain()
+    platform.drain_and_mirror()
     assert_device_tables_equal_oracle(platform, first)
 
     platform.import_events(second)
     died = platform.try_ilyama("drain", CRASH_AT="mirror_write.after:2")
     assert died.returncode == CRASH_STATUS, died.stderr
-    platform.drain()
+    platform.drain_and_mirror()
     assert_device_tables_equal_oracle(platform, events)
