@@ -29,6 +29,10 @@ _READ = [name for name in STAGED_ROWS.file_schema.names if name not in ("payload
 Decided = DecidedRows | DecidedSamples
 
 
+class StagedRowsMissing(Exception):
+    """The table does not hold what the records say was set aside."""
+
+
 def files_of(warehouse: Warehouse, released: Sequence[StagedSum]) -> list[str]:
     """The files that may hold what is to be released, by their statistics."""
     if not released:
@@ -47,12 +51,26 @@ def holds_rows(path: str) -> bool:
 def read_staged(
     paths: Iterable[str], released: Sequence[StagedSum]
 ) -> dict[str, Iterator[Decided]]:
-    """What is to be released, by device: telemetry, then rows, each in the order it came in."""
-    wanted = _wanted([found for found in released if found.staging_reason in DECIDED])
+    """What is to be released, by device: telemetry, then rows, each in the order it came in.
+
+    Raises:
+        StagedRowsMissing: There are not as many rows as the sums say.
+    """
+    sums = [found for found in released if found.staging_reason in DECIDED]
+    wanted = _wanted(sums)
     parts = [_chosen(path, wanted, _READ) for path in paths if holds_rows(path)]
     rows = pa.concat_tables([STAGED_ROWS.file_schema.empty_table().select(_READ), *parts])
+    _refuse_other_than(sum(found.rows for found in sums), rows)
     by_device = _by_device(rows) if rows.num_rows else ()
     return {device_id: decided(device_id, found) for device_id, found in by_device}
+
+
+def _refuse_other_than(count: int, rows: pa.Table) -> None:
+    """What is marked as released must have been read: else it would be lost without a word."""
+    if rows.num_rows != count:
+        raise StagedRowsMissing(
+            f"{count:,} staged rows are to be released, but staged_rows has {rows.num_rows:,}"
+        )
 
 
 def decided(device_id: str, staged: pa.Table) -> Iterator[Decided]:

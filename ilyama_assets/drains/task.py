@@ -33,7 +33,12 @@ from ilyama_assets.drains.orders import (
 )
 from ilyama_assets.drains.projection import encoded, projected
 from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
-from ilyama_assets.drains.staged_reading import Decided, read_staged, read_undecided
+from ilyama_assets.drains.staged_reading import (
+    Decided,
+    StagedRowsMissing,
+    read_staged,
+    read_undecided,
+)
 from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, REJECTED_BATCHES, TABLES
 from ilyama_protocol.governance.policies import NO_PROJECT
@@ -85,6 +90,8 @@ def carry_out(order: WorkOrder) -> Products:
         return Products(failure=TaskFailed(STALE_BUILD))
     try:
         return _Task(order).run()
+    except StagedRowsMissing as error:
+        return Products(failure=TaskFailed(str(error)))
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
             return Products(failure=TaskFailed(f"the disk does not take more: {error.strerror}"))

@@ -194,7 +194,7 @@ class Decisions:
         """Set a decided telemetry batch aside."""
         self.outcomes.set_samples_aside(staged)
         batch = staged.samples.batch
-        place = BacklogPlace(batch.source_table, staged.reason)
+        place = BacklogPlace(batch.source_table, staged.reason, batch.schema_hash)
         self._add_to_backlog(place, len(batch.ts_us), staged.bytes)
 
     def _add_to_backlog(self, place: BacklogPlace, rows: int, size: int) -> None:

@@ -5,6 +5,7 @@ from ilyama_protocol.governance.bindings import Actions, Binding, ColumnAction, 
 from ilyama_protocol.governance.policies import FirstSchema, Policy
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
 from ilyama_protocol.intake.engine import IntakeEngine
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_protocol.intake.outcomes import Arrival, DecidedRows
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState
@@ -23,6 +24,9 @@ from tests.unit.intake.traffic import (
     engine,
     last_line,
     message,
+    sample,
+    sampled,
+    telemetry,
 )
 
 ONE, TWO = columns(v="TEXT"), columns(v="TEXT", w="REAL")
@@ -211,3 +215,11 @@ def _decided_rows(payload: bytes) -> DecidedRows:
     read = validate(address.kind, payload, registered=True)
     arrival = Arrival(message(payload), address, DEVICE_ID, NOW, "", "1.0")
     return DecidedRows(arrival, read, [0], set())  # type: ignore[arg-type]
+
+
+def test_what_is_set_aside_is_counted_by_schema() -> None:
+    met = ruled(batch(change(1), schema=ONE), policy=STRICT)
+    sampled(telemetry(sample(1), sample(2), schema=TWO), engine=met)
+    place = (TABLE, StagingReason.SCHEMA_REVIEW)
+
+    assert met.decisions.staged_rows == {(*place, hash_of(ONE)): 1, (*place, hash_of(TWO)): 2}
