@@ -12,6 +12,7 @@ from ilyama_assets.current_value import current_value
 from ilyama_assets.device_tables import device_tables
 from ilyama_assets.intake import intake
 from ilyama_assets.jobs import JOBS
+from ilyama_assets.review_report import no_schema_waits_for_a_person
 from ilyama_assets.sequence_gaps import no_telemetry_is_missing, sequence_gaps
 from ilyama_assets.sources import SOURCES
 from ilyama_resources.lake import DeltaLake
@@ -28,7 +29,13 @@ _records = Records()
 
 defs = Definitions(
     assets=[*SOURCES, intake, device_tables, current_value, sequence_gaps, compaction],
-    asset_checks=[*TABLE_CHECKS, *SERVING_CHECKS, *MIRROR_CHECKS, no_telemetry_is_missing],
+    asset_checks=[
+        *TABLE_CHECKS,
+        *SERVING_CHECKS,
+        *MIRROR_CHECKS,
+        no_telemetry_is_missing,
+        no_schema_waits_for_a_person,
+    ],
     jobs=JOBS,
     sensors=[mqtt_ingest, automation, failed_runs, failed_checks, old_runs],
     resources={

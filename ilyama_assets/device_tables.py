@@ -7,7 +7,6 @@ from dagster import (
     AssetExecutionContext,
     Config,
     MaterializeResult,
-    MetadataValue,
     TableColumn,
     TableSchema,
     asset,
@@ -17,6 +16,7 @@ from deltalake import DeltaTable
 from ilyama_assets.automation import now_and_then_after_new_drains
 from ilyama_assets.catalog import KINDS, OWNERS
 from ilyama_assets.derived import Progress
+from ilyama_assets.markdown import markdown_table
 from ilyama_assets.mirrors.taking_up import take_up
 from ilyama_assets.mirrors.writing import MirrorParts
 from ilyama_assets.tables import ROW_CHANGES
@@ -95,7 +95,7 @@ def _metadata(warehouse: Warehouse, run: DerivedRun, touched: Sequence[Mirror]) 
         "drains": f"{run.from_drain} to {run.to_drain}",
         "derived run": run.number,
         "tables touched": len(lines),
-        "tables": MetadataValue.md(_as_markdown(lines[:MOST_SHOWN])),
+        "tables": markdown_table(lines[:MOST_SHOWN], otherwise="No table was touched."),
     }
 
 
@@ -108,15 +108,3 @@ def _line(warehouse: Warehouse, mirror: Mirror) -> dict[str, str | int]:
         "Delta version": warehouse.version(mirror.name),
         "directory": mirror.name,
     }
-
-
-def _as_markdown(lines: Sequence[dict[str, str | int]]) -> str:
-    if not lines:
-        return "No table was touched."
-    head = [" | ".join(lines[0]), "|".join("---" for _ in lines[0])]
-    body = [" | ".join(_cell(value) for value in line.values()) for line in lines]
-    return "\n".join(f"| {row} |" for row in [*head, *body])
-
-
-def _cell(value: str | int) -> str:
-    return str(value).replace("\\", "\\\\").replace("|", "\\|")

@@ -20,6 +20,7 @@ from ilyama_assets.drains.running import Pace, RunReport, drain_day
 from ilyama_assets.partitions import ARRIVAL_DAYS
 from ilyama_assets.plots import intake_plot
 from ilyama_assets.rejection_report import MOST_GROUPS, rejection_table
+from ilyama_assets.review_report import MOST_SCHEMAS, review_table
 from ilyama_assets.sources import SOURCE_KEYS
 from ilyama_assets.tables import (
     BATCH_LEDGER,
@@ -133,12 +134,15 @@ def _materializations(run: RunReport, parts: Intake) -> Iterator[MaterializeResu
     with parts.gateway.transaction() as tx:
         plot = intake_plot(tx.ledger.hourly(now - timedelta(days=1)), until=now)
         groups = tx.rejections.largest_groups(RejectionFilter(), limit=MOST_GROUPS)
+        schemas = tx.reviews.open_schemas(limit=MOST_SCHEMAS)
     for contract in INTAKE_TABLES:
         metadata = _metadata(run, parts, contract.name)
         if contract.name in (RAW_BATCHES.name, BATCH_LEDGER.name):
             metadata["intake over the last day"] = plot
         if contract.name == REJECTED_BATCHES.name:
             metadata["rejections by code, table and firmware"] = rejection_table(groups)
+        if contract.name == STAGED_ROWS.name:
+            metadata["schemas that wait for a person"] = review_table(schemas)
         yield MaterializeResult(asset_key=contract.name, metadata=metadata)
 
 

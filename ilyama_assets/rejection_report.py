@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from dagster import MarkdownMetadataValue, MetadataValue
+from dagster import MarkdownMetadataValue
 
+from ilyama_assets.markdown import markdown_table
 from ilyama_resources.postgres.rejections import RejectionGroup
 
 MOST_GROUPS: Final = 20
-_HEAD: Final = (
-    "| code | table | firmware | rejections | devices | first | last | states |\n"
-    "|---|---|---|---:|---:|---|---|---|"
-)
 _MOMENT: Final = "%Y-%m-%d %H:%M"
-_SPECIAL: Final = "\\|`*_[]<>"
 
 
 def rejection_table(groups: Sequence[RejectionGroup]) -> MarkdownMetadataValue:
     """Groups of rejections as a Markdown table."""
-    if not groups:
-        return MetadataValue.md("Nothing was rejected.")
-    return MetadataValue.md("\n".join([_HEAD, *map(_line, groups)]))
+    return markdown_table([_row(group) for group in groups], otherwise="Nothing was rejected.")
 
 
-def _line(group: RejectionGroup) -> str:
-    cells = (
-        _plain(group.code),
-        _plain(group.source_table) or "unknown",
-        _plain(group.firmware_version),
-        f"{group.rejections:,}",
-        f"{group.devices:,}",
-        group.first_received_at.strftime(_MOMENT),
-        group.last_received_at.strftime(_MOMENT),
-        ", ".join(f"{count:,} {state}" for state, count in group.states.items()),
-    )
-    return f"| {' | '.join(cells)} |"
-
-
-def _plain(words: str) -> str:
-    """A device's words, which Markdown shall not take for its own."""
-    shown = "".join(c if c.isprintable() else " " for c in words)
-    return "".join(f"\\{c}" if c in _SPECIAL else c for c in shown)
+def _row(group: RejectionGroup) -> dict[str, Any]:
+    return {
+        "code": group.code,
+        "table": group.source_table or "unknown",
+        "firmware": group.firmware_version,
+        "rejections": group.rejections,
+        "devices": group.devices,
+        "first": group.first_received_at.strftime(_MOMENT),
+        "last": group.last_received_at.strftime(_MOMENT),
+        "states": ", ".join(f"{count:,} {state}" for state, count in group.states.items()),
+    }

@@ -1,5 +1,6 @@
 """The check of device tables: they equal what can be recomputed from all row changes."""
 
+import random
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -78,7 +79,8 @@ def compared_mirrors(
     """Compare tables that the last run left behind; of one that is further, the rest is awaited."""
     changes = stored_changes(parts, run.to_drain).where(F.col("device_id").isin([*devices]))
     with newest_of(parts, changes) as newest:
-        for mirror in newest.placing.mirrors[:SAMPLE_TABLES]:
+        mirrors = newest.placing.mirrors
+        for mirror in random.sample(mirrors, min(SAMPLE_TABLES, len(mirrors))):
             if not MirrorTable(mirror, parts, run._replace(number=run.number + 1)).is_done:
                 yield _compared(parts, newest, MirrorTable(mirror, parts, run), devices)
 

@@ -60,7 +60,7 @@ class Devices:
 
     def named(self, device_ids: Iterable[str]) -> dict[str, RegisteredDevice]:
         """The registered devices among the given ids."""
-        query = select(*_FIELDS).where(DEVICE.c.device_id.in_(list(device_ids)))
+        query = select(*_FIELDS).where(DEVICE.c.device_id.in_([*map(shown, device_ids)]))
         devices = [RegisteredDevice(*row) for row in self._connection.execute(query)]
         return {device.device_id: device for device in devices}
 

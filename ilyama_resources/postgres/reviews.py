@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
     Select,
     Table,
     and_,
+    cast,
     exists,
     func,
     insert,
@@ -35,6 +37,7 @@ from ilyama_resources.postgres.schema import (
     LINEAGE_PAUSE,
     SCHEMA_BINDING,
     SCHEMA_REVIEW,
+    STAGED_BACKLOG,
 )
 
 PAUSED_FOR_REVIEW = PauseReason.SCHEMA_REVIEW.value
@@ -109,6 +112,19 @@ _NEW = [
 ]
 
 
+class OpenSchema(NamedTuple):
+    """A schema of a project that waits for a person, with all devices that send it."""
+
+    source_table: str
+    schema_hash: str
+    project_id: str | None
+    schema_class: str
+    first_review: int
+    devices: int
+    since: datetime
+    staged_rows: int
+
+
 class Reviews:
     """The reviews of one platform."""
 
@@ -165,6 +181,35 @@ class Reviews:
         if after is not None:
             query = query.where(_R.review_id < after)
         return [_review(row) for row in self._connection.execute(query)]
+
+    def open_schemas(self, *, limit: int) -> list[OpenSchema]:
+        """The schemas that wait, those of most devices first."""
+        schema = (_R.source_table, _R.schema_hash, _R.project_id, _R.schema_class)
+        staged = (
+            select(func.coalesce(func.sum(STAGED_BACKLOG.c.rows), 0))
+            .where(
+                STAGED_BACKLOG.c.device_id == _R.device_id,
+                STAGED_BACKLOG.c.source_table == _R.source_table,
+                STAGED_BACKLOG.c.released_in.is_(None),
+            )
+            .correlate(SCHEMA_REVIEW)
+            .scalar_subquery()
+        )
+        devices = func.count(_R.device_id.distinct())
+        query = (
+            select(
+                *schema,
+                func.min(_R.review_id),
+                devices,
+                func.min(_R.opened_at),
+                cast(func.sum(staged), BigInteger),
+            )
+            .where(_R.state.in_(OPEN))
+            .group_by(*schema)
+            .order_by(devices.desc(), func.min(_R.review_id))
+            .limit(limit)
+        )
+        return [OpenSchema(*row) for row in self._connection.execute(query)]
 
     def counts(self) -> dict[str, int]:
         """How many reviews are in each state."""

@@ -30,6 +30,7 @@ from ilyama_protocol.intake.sequences import (
     without,
 )
 from ilyama_protocol.moments import utc
+from ilyama_resources.postgres.copying import shown
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import (
     SEQUENCE_GAP,
@@ -276,4 +277,4 @@ def _rejection_ids() -> Label[Any]:
 
 def _narrowed(wanted: GapFilter) -> list[ColumnElement[bool]]:
     named = zip(GapFilter._fields, wanted, strict=True)
-    return [SEQUENCE_GAP.c[name] == value for name, value in named if value is not None]
+    return [SEQUENCE_GAP.c[name] == shown(value) for name, value in named if value is not None]

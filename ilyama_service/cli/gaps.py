@@ -1,26 +1,19 @@
 """`ilyama gaps`: numbers of journals and telemetry that never came."""
 
 import msgspec
+from rich.markup import escape
 from rich.table import Table
 
 from ilyama_protocol.intake.sequences import SequenceKind
-from ilyama_resources.embedded.postgres_server import postgres_in_use
-from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.sequences import ExplainedGap, GapFilter
-from ilyama_resources.settings import load_settings
 from ilyama_service.cli.consoles import console
+from ilyama_service.cli.recording import records, safe
 
 
 def list_gaps(*, device: str | None, kind: SequenceKind | None, limit: int, as_json: bool) -> None:
     """List gaps, by device, kind, sequence and number."""
-    settings = load_settings()
-    settings.make_directories()
-    with postgres_in_use(settings) as url:
-        gateway = Gateway(url)
-        gateway.migrate()
-        with gateway.transaction() as tx:
-            gaps = tx.sequences.page(GapFilter(device, kind), after=None, limit=limit)
-        gateway.close()
+    with records() as (_, gateway), gateway.transaction() as tx:
+        gaps = tx.sequences.page(GapFilter(device, kind), after=None, limit=limit)
     if as_json:
         for gap in gaps:
             console.print(_line(gap), markup=False, highlight=False, soft_wrap=True)
@@ -43,9 +36,9 @@ def _table(gaps: list[ExplainedGap]) -> Table:
     for explained in gaps:
         gap = explained.gap
         table.add_row(
-            gap.device_id,
+            escape(safe(gap.device_id)),
             gap.kind,
-            gap.name,
+            escape(safe(gap.name)),
             f"{gap.first_missing} to {gap.last_missing}",
             str(gap.opened_in),
             str(explained.rejections or ""),

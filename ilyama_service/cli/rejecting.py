@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ilyama_resources.delta_reading import MessagePlace
+from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres.rejection_replays import PastReplay
 from ilyama_resources.postgres.rejections import (
     OPEN_STATES,
@@ -114,11 +115,18 @@ def _lines(found: Rejection, past: Sequence[PastReplay]) -> Iterator[str]:
         yield f"replay {replay.attempt:<3} {who}, {with_what}: {told}"
 
 
+def _save(payload: bytes, file: Path) -> None:
+    try:
+        file.write_bytes(payload)
+    except OSError as error:
+        raise PlatformError(f"{file} cannot be written: {error.strerror}") from error
+
+
 def _show_bytes(message: RejectedMessage | None, save: Path | None) -> None:
     if message is None:
         console.print("bytes      no longer kept")
     elif save is not None:
-        save.write_bytes(message.payload)
+        _save(message.payload, save)
         told = f"bytes      {len(message.payload):,} written to {save}"
         console.print(told, markup=False, highlight=False)
     else:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ilyama_protocol.governance.reviews import OPEN
 from ilyama_protocol.intake.sequences import SequenceKind
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.errors import PlatformError
@@ -50,6 +51,8 @@ class Status(msgspec.Struct):
     last_drain: LastDrain | None = None
     rows_today: int | None = None
     open_rejections: int = 0
+    open_reviews: int = 0
+    """Schemas that wait for a person, of all devices."""
     busiest_device: BusiestDevice | None = None
     unreadable_segments: int = 0
     telemetry_missing: int | None = None
@@ -132,3 +135,4 @@ def _add_intake(status: Status, tx: Transaction, *, now: datetime) -> None:
     status.telemetry_missing = missing.get(SequenceKind.TELEMETRY, 0)
     status.rows_today = tx.ledger.rows_new_on(now.date())
     status.open_rejections = tx.rejections.count_open()
+    status.open_reviews = sum(tx.reviews.counts().get(state, 0) for state in OPEN)

@@ -58,6 +58,15 @@ def test_a_fleet_with_new_firmware_is_queued_in_one_go(gateway: Gateway) -> None
     assert (first.project_id, first.opened_by, first.action_version) == ("waterworks", 7, 1)
     assert (first.columns, first.evidence["diff"]) == (SCHEMA, {"dropped": ["old"]})
     assert paused(gateway) == fleet
+    with gateway.transaction() as tx:
+        [schema] = tx.reviews.open_schemas(limit=5)
+        assert tx.reviews.counts() == {ReviewState.QUEUED: 3_000}
+    assert (schema.source_table, schema.schema_hash, schema.project_id) == (
+        TABLE,
+        HASH,
+        "waterworks",
+    )
+    assert (schema.devices, schema.first_review, schema.staged_rows) == (3_000, first.review_id, 0)
 
 
 def test_a_schema_that_flips_between_two_hashes_asks_twice(gateway: Gateway) -> None:

@@ -1,0 +1,33 @@
+"""Tables in the metadata of assets, in which the words of devices are no markup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from dagster import MarkdownMetadataValue, MetadataValue
+
+_SPECIAL: Final = "\\|`*_[]<>#~!"
+
+
+def markdown_table(rows: Sequence[Mapping[str, Any]], *, otherwise: str) -> MarkdownMetadataValue:
+    """Rows as a table; numbers stand to the right. Without any, a sentence."""
+    if not rows:
+        return MetadataValue.md(otherwise)
+    rules = ("---:" if isinstance(value, int) else "---" for value in rows[0].values())
+    lines = [_line(rows[0]), _line(rules), *(_line(map(_cell, row.values())) for row in rows)]
+    return MetadataValue.md("\n".join(lines))
+
+
+def _line(cells: Any) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else plain(str(value))
+
+
+def plain(words: str) -> str:
+    """Words in which nothing is markup."""
+    shown = "".join(c if c.isprintable() else " " for c in words)
+    return "".join(f"\\{c}" if c in _SPECIAL else c for c in shown)
