@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ilyama_assets.drains.orders import LookedUp
 from ilyama_assets.drains.point_encoding import POINT_TABLES
+from ilyama_assets.drains.replayed_messages import in_microseconds
 from ilyama_assets.drains.table_scans import NO_END, Batches, TableScans, files_of
 from ilyama_assets.tables import BATCH_LEDGER, METRIC_DATAPOINT, RAW_BATCHES, TABLES
 from ilyama_protocol.identifiers import escape_key
@@ -40,12 +41,13 @@ _BATCH = (
     "drain_id",
     "segment_id",
     "position",
+    "received_at",
 )
-_BATCHES = pa.schema([BATCH_LEDGER.schema.field(name) for name in ("device_id", *_BATCH)])
+_BATCHES = in_microseconds(BATCH_LEDGER.schema.empty_table().select(["device_id", *_BATCH])).schema
 _BATCHES_DDL = (
     "device_id string, batch_id string, source_table string, batch_seq bigint, "
     "payload_sha256 string, rows_received bigint, drain_id bigint, segment_id string, "
-    "position bigint"
+    "position bigint, received_at bigint"
 )
 _JUDGED = ("origin", "kind", "outcome")
 _PAYLOADS = pa.schema(
@@ -145,7 +147,7 @@ def _ledger_rows(batches: Batches, *, asked: Asked) -> Batches:
         decided = pc.and_(pc.equal(lines["kind"], "telemetry"), pc.is_valid(lines["batch_seq"]))
         first_time = pc.not_equal(lines["origin"], "day")
         keep = pc.and_(pc.and_(near, taken), pc.and_(decided, first_time))
-        rows = lines.filter(keep).select(_BATCHES.names).to_pylist()
+        rows = in_microseconds(lines.filter(keep).select(_BATCHES.names)).to_pylist()
         yield pa.RecordBatch.from_pylist(
             [
                 row
