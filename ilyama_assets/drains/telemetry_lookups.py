@@ -19,7 +19,6 @@ from ilyama_assets.drains.point_encoding import POINT_TABLES
 from ilyama_assets.drains.replayed_messages import in_microseconds
 from ilyama_assets.drains.table_scans import NO_END, Batches, TableScans, files_of
 from ilyama_assets.tables import BATCH_LEDGER, METRIC_DATAPOINT, RAW_BATCHES, TABLES
-from ilyama_protocol.identifiers import escape_key
 from ilyama_protocol.intake.datapoints import TELEMETRY_SOURCE
 from ilyama_protocol.intake.history import KnownBatch, PointKey, StoredPoint, TelemetryNeed
 from ilyama_protocol.moments import utc
@@ -116,7 +115,7 @@ def _payloads(
 
 
 def _stored_points(scans: TableScans, asked: Asked) -> list[dict[str, Any]]:
-    """The datapoints of asked tables at asked moments."""
+    """The datapoints of telemetry at asked moments."""
     asked = [(device_id, need) for device_id, need in asked if need.moments]
     if not asked:
         return []
@@ -179,13 +178,10 @@ def _messages(batches: Batches, *, places: Sequence[Place]) -> Batches:
 
 
 def _points(batches: Batches, *, asked: Asked) -> Batches:
-    wanted = {
-        (device_id, escape_key(need.source_table), ts)
-        for device_id, need in asked
-        for ts in need.moments
-    }
-    owners = _texts(device_id for device_id, _, _ in wanted)
-    moments = pa.array({ts for _, _, ts in wanted}, pa.int64())
+    # Not by table: a column may be mapped to a key that does not name its own.
+    wanted = {(device_id, ts) for device_id, need in asked for ts in need.moments}
+    owners = _texts(device_id for device_id, _ in wanted)
+    moments = pa.array({ts for _, ts in wanted}, pa.int64())
     columns = ["owner_id", "key", "ts", "value", "source"]
     for file in files_of(batches):
         rows = pq.read_table(file.path, columns=columns, partitioning=None)
@@ -200,7 +196,7 @@ def _points(batches: Batches, *, asked: Asked) -> Batches:
             [
                 {**row, "table": file.table, member: row["value"]}
                 for row in told
-                if (row["owner_id"], row["key"].partition(".")[0], row["ts"]) in wanted
+                if (row["owner_id"], row["ts"]) in wanted
             ],
             _POINTS,
         )
