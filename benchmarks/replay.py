@@ -118,6 +118,7 @@ def _known_batches(engine: IntakeEngine) -> list[KnownBatch]:
             1,
             line.arrival.message.segment_id,
             line.arrival.message.position,
+            line.arrival.received_at,
         )
         for line in engine.decisions.outcomes.ledger
         if line.batch_seq is not None

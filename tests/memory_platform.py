@@ -52,6 +52,7 @@ _BATCH = (
     "drain_id",
     "segment_id",
     "position",
+    "received_at",
 )
 
 

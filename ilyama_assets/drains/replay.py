@@ -245,7 +245,7 @@ def _current(device_id: str, rebuilt: _Rebuilt) -> list[bytes]:
     """The newest values of the device."""
     values: CurrentValues = {}
     if rebuilt.accepted:
-        rows = NewestPoints(rebuilt.accepted[0].keys)
+        rows = NewestPoints(rebuilt.accepted[0].keys, in_order=False)
         for accepted in rebuilt.accepted:
             rows.advance(accepted)
         values |= rows.values()

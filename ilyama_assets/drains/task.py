@@ -155,7 +155,7 @@ class _Task:
     def _decide(self, order: DeviceOrder, arrivals: Iterable[Message | Decided]) -> None:
         state = decode_state(order.state.encode()) if order.state else DeviceState()
         for table in order.resets:
-            state.lineage(table).telemetry.begin_era(self._order.drain_id - 1)
+            state.begin_era(table, self._order.drain_id - 1)
         engine = IntakeEngine(
             Device(order.device_id, order.firmware_version),
             state,

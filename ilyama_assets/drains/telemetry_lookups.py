@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from ilyama_assets.drains.orders import LookedUp
 from ilyama_assets.drains.point_encoding import POINT_TABLES
+from ilyama_assets.drains.replayed_messages import in_microseconds
 from ilyama_assets.drains.table_scans import NO_END, Batches, TableScans, files_of
 from ilyama_assets.tables import BATCH_LEDGER, METRIC_DATAPOINT, RAW_BATCHES, TABLES
-from ilyama_protocol.identifiers import escape_key
 from ilyama_protocol.intake.datapoints import TELEMETRY_SOURCE
 from ilyama_protocol.intake.history import KnownBatch, PointKey, StoredPoint, TelemetryNeed
 from ilyama_protocol.moments import utc
@@ -40,12 +40,13 @@ _BATCH = (
     "drain_id",
     "segment_id",
     "position",
+    "received_at",
 )
-_BATCHES = pa.schema([BATCH_LEDGER.schema.field(name) for name in ("device_id", *_BATCH)])
+_BATCHES = in_microseconds(BATCH_LEDGER.schema.empty_table().select(["device_id", *_BATCH])).schema
 _BATCHES_DDL = (
     "device_id string, batch_id string, source_table string, batch_seq bigint, "
     "payload_sha256 string, rows_received bigint, drain_id bigint, segment_id string, "
-    "position bigint"
+    "position bigint, received_at bigint"
 )
 _JUDGED = ("origin", "kind", "outcome")
 _PAYLOADS = pa.schema(
@@ -114,7 +115,7 @@ def _payloads(
 
 
 def _stored_points(scans: TableScans, asked: Asked) -> list[dict[str, Any]]:
-    """The datapoints of asked tables at asked moments."""
+    """The datapoints of telemetry at asked moments."""
     asked = [(device_id, need) for device_id, need in asked if need.moments]
     if not asked:
         return []
@@ -145,7 +146,7 @@ def _ledger_rows(batches: Batches, *, asked: Asked) -> Batches:
         decided = pc.and_(pc.equal(lines["kind"], "telemetry"), pc.is_valid(lines["batch_seq"]))
         first_time = pc.not_equal(lines["origin"], "day")
         keep = pc.and_(pc.and_(near, taken), pc.and_(decided, first_time))
-        rows = lines.filter(keep).select(_BATCHES.names).to_pylist()
+        rows = in_microseconds(lines.filter(keep).select(_BATCHES.names)).to_pylist()
         yield pa.RecordBatch.from_pylist(
             [
                 row
@@ -177,13 +178,10 @@ def _messages(batches: Batches, *, places: Sequence[Place]) -> Batches:
 
 
 def _points(batches: Batches, *, asked: Asked) -> Batches:
-    wanted = {
-        (device_id, escape_key(need.source_table), ts)
-        for device_id, need in asked
-        for ts in need.moments
-    }
-    owners = _texts(device_id for device_id, _, _ in wanted)
-    moments = pa.array({ts for _, _, ts in wanted}, pa.int64())
+    # Not by table: a column may be mapped to a key that does not name its own.
+    wanted = {(device_id, ts) for device_id, need in asked for ts in need.moments}
+    owners = _texts(device_id for device_id, _ in wanted)
+    moments = pa.array({ts for _, ts in wanted}, pa.int64())
     columns = ["owner_id", "key", "ts", "value", "source"]
     for file in files_of(batches):
         rows = pq.read_table(file.path, columns=columns, partitioning=None)
@@ -198,7 +196,7 @@ def _points(batches: Batches, *, asked: Asked) -> Batches:
             [
                 {**row, "table": file.table, member: row["value"]}
                 for row in told
-                if (row["owner_id"], row["key"].partition(".")[0], row["ts"]) in wanted
+                if (row["owner_id"], row["ts"]) in wanted
             ],
             _POINTS,
         )

@@ -63,6 +63,7 @@ class KnownBatch(NamedTuple):
     drain_id: int
     segment_id: str
     position: int
+    received_at: int
     payload: bytes | None = None
     """Its message, when other bytes came under its id and the message is still kept."""
 

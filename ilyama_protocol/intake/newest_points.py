@@ -15,10 +15,15 @@ _Point: TypeAlias = tuple[int, DatapointKind, Any]
 
 
 class NewestPoints:
-    """Follows the accepted rows of one device in arrival order, in which its clock only rises."""
+    """Follows the accepted rows of one device.
 
-    def __init__(self, keys: KnownKeys) -> None:
+    Live ones come in arrival order, in which its clock only rises: the last is the newest. What is
+    decided later may come in any order, and moments are compared.
+    """
+
+    def __init__(self, keys: KnownKeys, *, in_order: bool) -> None:
         self._keys = keys
+        self._in_order = in_order
         self._tables: dict[str, str] = {}
         self._points: dict[str, dict[int, _Point]] = {}
 
@@ -44,7 +49,7 @@ class NewestPoints:
 
     def _take(self, points: Points, told: Iterator[tuple[int, _Point]], *, again: bool) -> None:
         standing = self._points.setdefault(points.key, {})
-        if again:
+        if again or not self._in_order:
             # Numbers and texts of one column come apart, and either may be the newer.
             told = ((i, new) for i, new in told if i not in standing or standing[i][0] < new[0])
         standing.update(told)

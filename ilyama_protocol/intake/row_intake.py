@@ -26,6 +26,7 @@ from ilyama_protocol.intake.outcomes import (
     Arrival,
     CurrentValues,
     DecidedRows,
+    Origin,
     Outcome,
     StagedRows,
 )
@@ -50,7 +51,7 @@ class RowIntake:
         self._memories: dict[str, LineageMemory] = {}
         self._payloads: dict[str, KnownPayload] = dict(decisions.history.payloads)
         self._keys = KnownKeys(device_id or "")
-        self._newest = NewestPoints(self._keys)
+        self._newest = NewestPoints(self._keys, in_order=decisions.origin is Origin.LIVE)
         self._misfits_of: dict[tuple[str, str], Misfits] = {}
 
     @property

@@ -55,7 +55,7 @@ class Window(NamedTuple):
 
 
 class PointsMemory:
-    """The datapoints that this drain has accepted for one lineage.
+    """The datapoints that this drain has accepted for one device.
 
     Batches of later moments are only noted; they are indexed when an earlier moment comes.
     """
@@ -63,17 +63,25 @@ class PointsMemory:
     def __init__(self, stored: Mapping[PointKey, StoredPoint]) -> None:
         self._stored = stored
         self._values: dict[PointKey, Any] = {}
-        self._unindexed: list[tuple[list[Points], Moments]] = []
+        self._unindexed: dict[str, list[tuple[Points, Moments]]] = {}
+        self._sources: dict[str, set[str]] = {}
 
-    def note(self, points: list[Points], moments: Moments) -> None:
-        """Remember accepted datapoints."""
-        self._unindexed.append((points, moments))
+    def note(self, source_table: str, points: Sequence[Points], moments: Moments) -> None:
+        """Remember accepted datapoints of a table."""
+        for column in points:
+            self._unindexed.setdefault(column.key, []).append((column, moments))
+            self._sources.setdefault(column.key, set()).add(source_table)
+
+    def shares(self, source_table: str, points: Sequence[Points]) -> bool:
+        """Whether other tables gave datapoints under keys of these."""
+        return any(self._sources.get(column.key, set()) - {source_table} for column in points)
 
     def new(
         self, source_table: str, points: Sequence[Points], moments: Moments
     ) -> tuple[list[Points], list[Conflict]]:
         """Those of the datapoints that say something new, and those that contradict."""
-        self._index()
+        for column in points:
+            self._index(column.key)
         told: dict[PointKey, Any] = {}
         kept: list[Points] = []
         conflicts: list[Conflict] = []
@@ -96,11 +104,9 @@ class PointsMemory:
         stored = self._stored.get(key)
         return stored is not None, stored and stored.value
 
-    def _index(self) -> None:
-        for points, moments in self._unindexed:
-            for column in points:
-                self._values.update(_keyed(column, moments))
-        self._unindexed.clear()
+    def _index(self, key: str) -> None:
+        for points, moments in self._unindexed.pop(key, ()):
+            self._values.update(_keyed(points, moments))
 
 
 class NewPoints(NamedTuple):
@@ -116,8 +122,7 @@ class SampledPoints:
 
     def __init__(self, limits: Limits, stored: Mapping[PointKey, StoredPoint]) -> None:
         self._limits = limits
-        self._stored = stored
-        self._memories: dict[str, PointsMemory] = {}
+        self._memory = PointsMemory(stored)
 
     def new(
         self,
@@ -128,7 +133,12 @@ class SampledPoints:
         binding: Binding,
         latest: int,
     ) -> NewPoints:
-        """The datapoints of a batch; those of moments after the latest are new at a glance."""
+        """The datapoints of a batch; those of moments after the latest are new at a glance.
+
+        The latest is that of the batch's own table. Where two tables are mapped to one key, they
+        are compared within a drain; what another table stored in an earlier drain, after the
+        latest moment of this one, is not looked up.
+        """
         points = sampled_points(batch, affinities, binding)
         moments = np.frombuffer(batch.ts_us, np.int64)
         window, sent = Window.at(received_at, self._limits), _count(points)
@@ -136,15 +146,16 @@ class SampledPoints:
             inside = [window.within(column, moments) for column in points]
             points = [column for column in inside if column.values]
         out_of_window, conflicts = sent - _count(points), list[Conflict]()
-        if batch.cursor_start_us <= latest or not _is_rising(moments):
-            memory = self._memory(batch.source_table)
-            points, conflicts = memory.new(batch.source_table, points, moments)
+        table, memory = batch.source_table, self._memory
+        is_later = batch.cursor_start_us > latest and _is_rising(moments)
+        if not is_later or memory.shares(table, points):
+            points, conflicts = memory.new(table, points, moments)
         return NewPoints(points, conflicts, out_of_window)
 
     def note(self, batch: TelemetryBatch, points: list[Points]) -> None:
         """Remember datapoints that were accepted."""
         moments = np.frombuffer(batch.ts_us, np.int64)
-        self._memory(batch.source_table).note(points, moments)
+        self._memory.note(batch.source_table, points, moments)
 
     def latest(self, batch: TelemetryBatch, received_at: int) -> int:
         """The latest moment of a batch that is not beyond the window."""
@@ -156,12 +167,6 @@ class SampledPoints:
     def earliest(self, received_at: int) -> int:
         """The earliest moment of which any datapoint is kept."""
         return min(Window.at(received_at, self._limits).first.values())
-
-    def _memory(self, source_table: str) -> PointsMemory:
-        memory = self._memories.get(source_table)
-        if memory is None:
-            memory = self._memories[source_table] = PointsMemory(self._stored)
-        return memory
 
 
 def _is_rising(moments: Moments) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.intake.sequences import Numbering, SequenceKind
-from ilyama_protocol.limits import INT64_MIN
+from ilyama_protocol.limits import INT64_MAX, INT64_MIN
 
 PAYLOAD_BYTES_PER_ROW = 40
 """No row of a batch can be written in fewer bytes, so its rows never outrun this clock."""
@@ -30,6 +30,9 @@ EPOCHS_WELL_MARKED = 2
 
 NO_TS = INT64_MIN
 """Before every moment."""
+
+
+_ANY_NUMBER = (0, INT64_MAX)
 
 
 class BoundSchema(msgspec.Struct, array_like=True):
@@ -57,7 +60,8 @@ class TelemetryState(msgspec.Struct, omit_defaults=True):
     """What is remembered of the telemetry of one source table.
 
     Numbers of batches are compared within an era; an operator may begin a new one, and with it
-    the numbers. Drains up to `era_after` belong to the eras before.
+    the numbers. Drains up to `era_after` belong to the eras before; later ones may still replay
+    what was received then, and `era_starts` tells to which era that belongs.
     """
 
     batch_seq: int = -1
@@ -69,6 +73,8 @@ class TelemetryState(msgspec.Struct, omit_defaults=True):
     """The latest ts of a row that may have given datapoints."""
     era: int = 0
     era_after: int = 0
+    era_starts: list[int] = []
+    """The received_at from which each of the last eras counts, as far as it was kept."""
     marks: list[Mark] = []
     """Where `max_ts` stood up to drains."""
 
@@ -81,10 +87,15 @@ class TelemetryState(msgspec.Struct, omit_defaults=True):
         if before.max_ts != self.max_ts:
             self.marks = _thinned([*self.marks, Mark(before.max_ts, drain_id - 1)])
 
-    def begin_era(self, last_drain: int) -> None:
-        """Let the numbers of batches begin anew after a drain."""
+    def begin_era(self, last_drain: int, *, since: int) -> None:
+        """Let the numbers of batches begin anew after a drain, for what is received since."""
         self.era, self.era_after = self.era + 1, last_drain
+        self.era_starts = [*self.era_starts, since]
         self.batch_seq = self.lowest_seq = self.highest_seq = -1
+
+    def era_of(self, received_at: int) -> int:
+        """The era to which a batch belongs that was received at a moment."""
+        return self.era - sum(received_at < start for start in self.era_starts)
 
 
 class LineageState(msgspec.Struct, omit_defaults=True):
@@ -151,6 +162,11 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
         self.next_received_at = received_at + 1 + payload_bytes // PAYLOAD_BYTES_PER_ROW
         return received_at
 
+    def begin_era(self, source_table: str, last_drain: int) -> None:
+        """Let the numbers of a table's telemetry begin anew with what the device sends next."""
+        since = self.next_received_at or 0
+        self.lineage(source_table).telemetry.begin_era(last_drain, since=since)
+
     def lineage(self, source_table: str) -> LineageState:
         """The state of a lineage, created on first sight."""
         return self.lineages.setdefault(source_table, LineageState())
@@ -178,18 +194,22 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
         return TelemetryState() if lineage is None else lineage.telemetry
 
     def span(self, numbering: Numbering) -> tuple[int, int] | None:
-        """The lowest and the highest accepted number of a sequence; None before the first."""
+        """The lowest and the highest accepted number of a sequence; None before the first.
+
+        Those of an earlier era are forgotten: what comes of it only closes gaps.
+        """
         if numbering.kind is SequenceKind.ROWS:
             return self.spans.get(numbering.name)
         lineage = self.telemetry(numbering.name)
+        if numbering.era < lineage.era:
+            return _ANY_NUMBER
         return None if lineage.lowest_seq < 0 else (lineage.lowest_seq, lineage.highest_seq)
 
     def widen(self, numbering: Numbering, span: tuple[int, int]) -> None:
         """Let a sequence reach from a number to another."""
         if numbering.kind is SequenceKind.ROWS:
             self.spans[numbering.name] = span
-        else:
-            lineage = self.lineage(numbering.name).telemetry
+        elif numbering.era == (lineage := self.lineage(numbering.name).telemetry).era:
             lineage.lowest_seq, lineage.highest_seq = span
 
     def copy(self) -> DeviceState:

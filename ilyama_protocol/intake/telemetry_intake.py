@@ -42,7 +42,7 @@ class TelemetryIntake:
         self._newest = NewestSamples(self._series)
         self._batches: dict[str, KnownBatch] = {}
         self._payloads: dict[str, KnownBatch] = {}
-        self._numbers: set[tuple[str, int]] = set()
+        self._numbers: set[tuple[str, int, int]] = set()
         for known in decisions.history.batches:
             self._know(known)
 
@@ -70,7 +70,7 @@ class TelemetryIntake:
         if first is not None:
             self._take_again(arrival, batch, first)
             return
-        rejection = self._out_of_sequence(batch)
+        rejection = self._out_of_sequence(arrival, batch)
         if rejection is not None:
             decisions.reject(arrival, rejection)
             return
@@ -107,12 +107,13 @@ class TelemetryIntake:
         before = self._decisions.before
         lineage = before.telemetry(batch.source_table)
         replayed = self._decisions.origin in _REPLAYS
-        continues = batch.batch_seq > lineage.batch_seq
+        is_older = self._era(arrival, batch) < lineage.era
+        continues = batch.batch_seq > lineage.batch_seq and not is_older
         after: list[int] = []
         if asks_id := batch.batch_id <= before.batch_id:
             after.append(before.batches_after(batch.batch_id))
         if asks_number := replayed and not continues:
-            after.append(lineage.era_after)
+            after.append(0 if is_older else lineage.era_after)
         goes_on = not self._decisions.rulings.holds_telemetry(batch.source_table)
         taken = goes_on and (continues or replayed)
         moments = self._known_moments(arrival, batch) if taken else []
@@ -142,16 +143,26 @@ class TelemetryIntake:
         first = self._points.earliest(arrival.received_at)
         return sorted({ts for ts in batch.ts_us if first <= ts <= latest})
 
-    def _out_of_sequence(self, batch: TelemetryBatch) -> Rejection | None:
+    def _era(self, arrival: Arrival, batch: TelemetryBatch) -> int:
+        """The era of a batch's number: for what is replayed, that in which it first came.
+
+        A message that gets its place on the clock only now has kept the moment it landed.
+        """
+        lineage = self._decisions.state.telemetry(batch.source_table)
+        is_replayed = self._decisions.origin in _REPLAYS
+        return lineage.era_of(arrival.message.landed_at) if is_replayed else lineage.era
+
+    def _out_of_sequence(self, arrival: Arrival, batch: TelemetryBatch) -> Rejection | None:
         """Why the number of a batch cannot follow, None when it can.
 
         A replayed rejection may fill a gap that it left itself.
         """
-        highest = self._decisions.state.telemetry(batch.source_table).batch_seq
-        if batch.batch_seq > highest:
+        lineage = self._decisions.state.telemetry(batch.source_table)
+        highest, era = lineage.batch_seq, self._era(arrival, batch)
+        if batch.batch_seq > highest and era == lineage.era:
             return None
         if self._decisions.origin in _REPLAYS:
-            taken = (batch.source_table, batch.batch_seq) in self._numbers
+            taken = (batch.source_table, batch.batch_seq, era) in self._numbers
             return _refused(batch, RejectionCode.DUPLICATE_BATCH_SEQ) if taken else None
         equal = batch.batch_seq == highest
         code = RejectionCode.DUPLICATE_BATCH_SEQ if equal else RejectionCode.STALE_BATCH_SEQ
@@ -175,8 +186,10 @@ class TelemetryIntake:
         state = self._decisions.state
         self._decisions.schemas.settle(arrival, batch, judged)
         lineage = state.lineage(batch.source_table).telemetry
-        lineage.batch_seq = max(lineage.batch_seq, batch.batch_seq)
-        numbering = Numbering(SequenceKind.TELEMETRY, batch.source_table, lineage.era)
+        era = self._era(arrival, batch)
+        if era == lineage.era:
+            lineage.batch_seq = max(lineage.batch_seq, batch.batch_seq)
+        numbering = Numbering(SequenceKind.TELEMETRY, batch.source_table, era)
         self._decisions.number(arrival, numbering, [(batch.batch_seq, batch.batch_seq)])
         state.batch_id = max(state.batch_id, batch.batch_id)
         self._know(_known(arrival, batch))
@@ -253,8 +266,11 @@ class TelemetryIntake:
     def _know(self, known: KnownBatch) -> None:
         self._batches.setdefault(known.batch_id, known)
         self._payloads.setdefault(known.payload_sha256, known)
-        if known.drain_id > self._decisions.state.telemetry(known.source_table).era_after:
-            self._numbers.add((known.source_table, known.batch_seq))
+        lineage = self._decisions.state.telemetry(known.source_table)
+        era = lineage.era_of(known.received_at)
+        if known.drain_id <= lineage.era_after:
+            era = min(era, lineage.era - 1)
+        self._numbers.add((known.source_table, known.batch_seq, era))
 
 
 def _known(arrival: Arrival, batch: TelemetryBatch) -> KnownBatch:
@@ -268,6 +284,7 @@ def _known(arrival: Arrival, batch: TelemetryBatch) -> KnownBatch:
         _THIS_DRAIN,
         message.segment_id,
         message.position,
+        arrival.received_at,
         message.payload,
     )
 

@@ -14,6 +14,7 @@ from ilyama_protocol.topics import MessageKind
 from ilyama_protocol.validation import validate
 from tests.unit.intake.traffic import (
     DEVICE_ID,
+    NOW,
     TABLE,
     A,
     accepted_places,
@@ -23,6 +24,7 @@ from tests.unit.intake.traffic import (
     counts,
     decided,
     last_line,
+    message,
 )
 
 KEYED = (
@@ -106,6 +108,17 @@ def test_released_rows_are_what_they_would_have_been() -> None:
     assert released.late == shown.late == {1}
     assert release.current == direct.current
     assert counts(last_line(release)) == {"received": 2, "new": 2}
+
+
+def test_an_older_message_that_is_decided_after_a_newer_one_does_not_become_current() -> None:
+    engine = _engine(origin=Origin.STAGED)
+    newer, older = batch(change(1, row={"v": "newer"})), batch(change(2, row={"v": "older"}))
+
+    engine.decide(message(newer, at=NOW + 10))
+    engine.decide(message(older, at=NOW, position=1))
+
+    (value,) = engine.current[f"{TABLE}.v"].values()
+    assert (value.value, value.ts) == ("newer", NOW + 10)
 
 
 def _validated(payload: bytes) -> RowBatch:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from ilyama_protocol.intake.engine import IntakeEngine
 from ilyama_protocol.intake.history import (
     History,
     KnownBatch,
@@ -12,10 +13,12 @@ from ilyama_protocol.intake.history import (
     TelemetryNeed,
 )
 from ilyama_protocol.intake.outcomes import CurrentValue, LedgerLine, Origin
+from ilyama_protocol.intake.sequences import Numbering, SequenceKind
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from tests.unit.intake.traffic import (
     NOW,
     TABLE,
+    TELEMETRY_TOPIC,
     batch,
     change,
     columns,
@@ -23,12 +26,15 @@ from tests.unit.intake.traffic import (
     decided,
     engine,
     last_line,
+    message,
     sample,
     sampled,
     telemetry,
 )
 
 DAY = 86_400
+LATER = NOW + 60_000_000
+THIS_ERA = Numbering(SequenceKind.TELEMETRY, TABLE, 1)
 ID = "019693e0-7c1a-7b3e-9f00-{:012x}"
 
 
@@ -41,7 +47,7 @@ def _state_after(*payloads: bytes, drain: int = 5) -> DeviceState:
     return decode_state(encode_state(sampled(*payloads).state_after(drain)))
 
 
-def _known(payload: bytes, *, drain: int = 5, kept: bool = True) -> KnownBatch:
+def _known(payload: bytes, *, drain: int = 5, at: int = NOW, kept: bool = True) -> KnownBatch:
     document = json.loads(payload)
     return KnownBatch(
         document["batch_id"],
@@ -52,6 +58,7 @@ def _known(payload: bytes, *, drain: int = 5, kept: bool = True) -> KnownBatch:
         drain,
         "segment",
         0,
+        at,
         payload if kept else None,
     )
 
@@ -130,7 +137,7 @@ def test_a_replayed_rejection_fills_the_gap_that_it_left() -> None:
 
 def test_a_replayed_rejection_asks_whether_its_number_was_taken_in_this_era() -> None:
     state = _state_after(telemetry(sample(0), seq=5))
-    state.lineage(TABLE).telemetry.begin_era(6)
+    state.lineage(TABLE).telemetry.begin_era(6, since=NOW)
     state.lineage(TABLE).telemetry.batch_seq = 4
     taking = engine(state, origin=Origin.REJECTION)
 
@@ -144,7 +151,7 @@ def test_a_replayed_rejection_asks_whether_its_number_was_taken_in_this_era() ->
 def test_a_new_era_takes_numbers_anew_and_still_knows_the_ids() -> None:
     first = telemetry(sample(0), seq=5)
     state = _state_after(first)
-    state.lineage(TABLE).telemetry.begin_era(5)
+    state.begin_era(TABLE, 5)
     stored = History.of(batches=[_known(first)])
 
     met = sampled(
@@ -152,6 +159,75 @@ def test_a_new_era_takes_numbers_anew_and_still_knows_the_ids() -> None:
     )
 
     assert [line.outcome for line in met.decisions.outcomes.ledger] == ["duplicate", "accepted"]
+
+
+def _state_in_a_new_era() -> DeviceState:
+    """After drain 5 the numbers began anew; what landed up to then is of the era before."""
+    state = _state_after(telemetry(sample(0), seq=5000))
+    state.begin_era(TABLE, 5)
+    live = engine(state, history=History())
+    live.decide(message(telemetry(sample(1), seq=10), at=LATER, topic=TELEMETRY_TOPIC))
+    return live.state_after(6)
+
+
+def _replayed(state: DeviceState, seq: int, *known: KnownBatch, at: int = NOW) -> IntakeEngine:
+    taking = engine(state.copy(), history=History.of(batches=known), origin=Origin.REJECTION)
+    payload = telemetry(sample(2), seq=seq, number=99)
+    taking.decide(message(payload, at=at, topic=TELEMETRY_TOPIC))
+    return taking
+
+
+@pytest.mark.parametrize("origin", [Origin.REJECTION, Origin.STAGED], ids=str)
+def test_what_is_replayed_of_an_earlier_era_leaves_the_numbers_of_this_one_alone(
+    origin: Origin,
+) -> None:
+    taking = engine(_state_in_a_new_era(), history=History(), origin=origin)
+    replayed = telemetry(sample(2), seq=5001, number=99)
+    taking.decide(message(replayed, topic=TELEMETRY_TOPIC))
+
+    after = decode_state(encode_state(taking.state_after(7)))
+    told = after.telemetry(TABLE)
+    assert last_line(taking).outcome == "accepted"
+    assert (told.batch_seq, told.lowest_seq, told.highest_seq) == (10, 10, 10)
+    assert [(c.era, c.opened, c.covered) for c in taking.sequences] == [(0, [], [(5001, 5001)])]
+    live = engine(after, history=History())
+    live.decide(message(telemetry(sample(3), seq=11), at=LATER, topic=TELEMETRY_TOPIC))
+    assert (last_line(live).outcome, live.state_after(8).span(THIS_ERA)) == ("accepted", (10, 11))
+    assert not live.sequences
+
+
+def test_a_number_is_looked_up_in_the_era_in_which_its_batch_came() -> None:
+    state = _state_in_a_new_era()
+    then, now = _known(telemetry(sample(0), seq=7)), _known(telemetry(sample(0), seq=7), at=LATER)
+    released = then._replace(drain_id=9)
+
+    def ruling(known: KnownBatch, at: int) -> str:
+        line = last_line(_replayed(state, 7, known, at=at))
+        return line.code or line.outcome
+
+    assert [ruling(known, NOW) for known in (then, released)] == ["duplicate_batch_seq"] * 2
+    assert ruling(now._replace(drain_id=6), LATER) == "duplicate_batch_seq"
+    assert [ruling(known, LATER) for known in (then, released)] == ["accepted"] * 2
+    assert ruling(now._replace(drain_id=6), NOW) == "accepted"
+
+
+def test_what_is_replayed_of_an_earlier_era_asks_whether_its_number_was_ever_taken() -> None:
+    taking = engine(_state_in_a_new_era(), origin=Origin.REJECTION)
+
+    sampled(telemetry(sample(9), seq=5001, number=9999), engine=taking)
+
+    (need,) = taking.decisions.needs
+    assert isinstance(need, TelemetryNeed)
+    assert (need.batch_id, need.batch_seq, need.after_drain) == (None, 5001, 0)
+
+
+def test_each_of_several_eras_has_its_own_numbers() -> None:
+    state = _state_in_a_new_era()
+    state.begin_era(TABLE, 6)
+    first = _known(telemetry(sample(0), seq=7))
+
+    assert last_line(_replayed(state, 7, first)).code == "duplicate_batch_seq"
+    assert last_line(_replayed(state, 7, first, at=LATER)).outcome == "accepted"
 
 
 def test_what_continues_its_lineage_needs_no_history() -> None:
