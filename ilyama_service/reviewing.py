@@ -87,8 +87,8 @@ class Reviewing:
         """Say that somebody looks at a review."""
         with self._gateway.transaction() as tx:
             review = _acted_on(tx, act, ReviewVerb.START)
-            tx.reviews.start(review)
-            return _finished(tx, act, ReviewVerb.START, review, {})
+            tx.reviews.start(review, note=act.note)
+            return _finished(tx, act, ReviewVerb.START, review, {"note": act.note})
 
     def reject(self, act: Act) -> Review:
         """Refuse a schema: its lineage stays paused and its rows staged."""
@@ -119,9 +119,10 @@ class Reviewing:
                 raise ReviewConflict(f"review {review.review_id} is {review.state} and binds")
             if _is_asked_already(review, tx.reviews.alike(review)):
                 raise ReviewConflict(f"a review of {review.schema_hash} is open already")
-            review_id = tx.reviews.reopen(review, actor=act.actor)
+            review_id = tx.reviews.reopen(review, actor=act.actor, note=act.note)
             again = act._replace(review_id=review_id)
-            return _finished(tx, again, ReviewVerb.REOPEN, review, {"reopens": review.review_id})
+            told: dict[str, object] = {"reopens": review.review_id, "note": act.note}
+            return _finished(tx, again, ReviewVerb.REOPEN, review, told)
 
     def choose(self, scope: PolicyScope, choice: PolicyChoice, *, actor: str) -> Policy:
         """Set the policies of a project or table; tell what holds there now."""

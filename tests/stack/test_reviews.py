@@ -352,6 +352,22 @@ def test_an_approval_that_binds_is_not_asked_again(gateway: Gateway) -> None:
         desk.reopen(act_on(done))
 
 
+def test_the_notes_of_every_act_are_kept_and_audited(gateway: Gateway) -> None:
+    register(gateway, "dev-1")
+    queue(gateway, asked("dev-1"))
+    desk = reviewing(gateway)
+
+    started = desk.start(act_on(reviews(gateway)[0], "I look at it"))
+    rejected = desk.reject(act_on(started))
+    again = desk.reopen(act_on(rejected, "the pump was mended"))
+
+    assert (started.note, rejected.note) == ("I look at it", "I look at it")
+    assert again.note == "asked again by ann: the pump was mended"
+    with gateway.transaction() as tx:
+        told = [entry.new["note"] for entry in tx.audit.page(limit=5)]
+    assert told == ["the pump was mended", None, "I look at it"]
+
+
 def test_a_review_that_is_not_there_is_not_found(gateway: Gateway) -> None:
     register(gateway, "dev-1")
     queue(gateway, asked("dev-1"))
