@@ -82,12 +82,19 @@ class RejectionReplays:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def request(self, wanted: RejectionFilter, request: ReplayRequest) -> int:
-        """Ask for a replay of every open rejection that is wanted; returns how many those are."""
-        # Two requests at once could give one place on a clock away twice.
+    def alone(self) -> None:
+        """Let nobody else ask for replays until the transaction ends.
+
+        Two requests at once could give one place on a clock away twice. Whoever locks rejections
+        for a replay takes this lock first: in another order two could wait for each other.
+        """
         self._connection.execute(
             text("SELECT pg_advisory_xact_lock(hashtext('ilyama rejection replays'))")
         )
+
+    def request(self, wanted: RejectionFilter, request: ReplayRequest) -> int:
+        """Ask for a replay of every open rejection that is wanted; returns how many those are."""
+        self.alone()
         chosen = self._open_ones(wanted)
         if chosen:
             places = self._places(chosen)

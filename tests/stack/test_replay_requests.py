@@ -1,0 +1,56 @@
+"""Replays as they are asked for and landed, without a drain."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+from sqlalchemy import create_engine, text
+
+from ilyama_protocol.intake.outcomes import Message
+from ilyama_resources.postgres.rejections import Rejection, RejectionState
+from ilyama_service import rejections
+from tests.platform import Platform
+from tests.rejected_records import reject
+from tests.unit.intake.traffic import NOW, TOPIC
+from tests.waiting import eventually
+
+_WAITING = text(
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+
+
+def _rejected(platform: Platform) -> Rejection:
+    message = Message(str(uuid4()), 0, TOPIC, b"no json", NOW, 1, {"correlation_id": "c-1"})
+    (rejection,) = reject(platform, [message], drain_id=1)
+    return rejection
+
+
+def _replay(platform: Platform, rejection_id: str, corrected: bytes | None = None) -> Rejection:
+    with platform.gateway.transaction() as tx:
+        done = rejections.replay(tx, rejection_id, corrected=corrected, actor="ann")
+        tx.commit()
+    return done
+
+
+def _somebody_waits(platform: Platform) -> bool:
+    engine = create_engine(platform.gateway.url)
+    with engine.connect() as connection:
+        waiting = connection.scalar(_WAITING)
+    engine.dispose()
+    return bool(waiting)
+
+
+def test_who_waits_to_replay_one_holds_nothing_that_a_replay_of_its_group_needs(
+    platform_without_spark: Platform,
+) -> None:
+    platform = platform_without_spark
+    name = _rejected(platform).rejection_id
+    with ThreadPoolExecutor(1) as other:
+        with platform.gateway.transaction() as tx:
+            tx.rejection_replays.alone()
+            replay = other.submit(_replay, platform, name)
+            assert eventually(lambda: _somebody_waits(platform))
+            assert tx.rejections.find(name, locked=True) is not None
+        assert replay.result(timeout=60).state is RejectionState.REPLAYED
