@@ -52,6 +52,7 @@ class Replay(NamedTuple):
     stored_position: int
     stored_day: date
     stored_drain_id: int
+    topic: str
 
 
 class PastReplay(NamedTuple):
@@ -69,7 +70,7 @@ class PastReplay(NamedTuple):
 
 _REPLAY = (
     *(REJECTION_REPLAY.c[name] for name in Replay._fields[:6]),
-    *(REJECTION.c[name] for name in ("segment_id", "position", "day", "drain_id")),
+    *(REJECTION.c[name] for name in ("segment_id", "position", "day", "drain_id", "topic")),
 )
 _WAITS = (~REJECTION_REPLAY.c.landed, REJECTION_REPLAY.c.outcome.is_(None))
 _ORDER = (REJECTION_REPLAY.c.received_at, REJECTION_REPLAY.c.rejection_id)
