@@ -157,6 +157,11 @@ class Reviews:
         row = self._connection.execute(select(*_FIELDS).where(_R.review_id == review_id)).first()
         return None if row is None else _review(row)
 
+    def is_open(self, device_id: str, source_table: str) -> bool:
+        """Whether a schema of a lineage waits for a decision."""
+        lineage = (_R.device_id == device_id, _R.source_table == source_table)
+        return bool(self._connection.scalar(select(exists().where(*lineage, _R.state.in_(OPEN)))))
+
     def page(self, wanted: ReviewFilter, *, after: int | None, limit: int) -> list[Review]:
         """The next reviews below a number, the newest first."""
         query = select(*_FIELDS).order_by(_R.review_id.desc()).limit(limit)
