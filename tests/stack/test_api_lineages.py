@@ -69,6 +69,15 @@ def test_what_nobody_knows_is_not_found(client: httpx.Client, device_id: str, ve
     assert _post(client, verb, device_id, tenant="x").status_code == 422
 
 
+def test_the_command_line_shows_no_lineage_of_a_device_that_nobody_knows(
+    shared_platform: Platform, device_id: str
+) -> None:
+    refused = shared_platform.try_ilyama("lineages", "show", "nobody", TABLE)
+    assert refused.returncode == 1
+    assert "There is no device nobody." in refused.stderr
+    assert "active" in shared_platform.ilyama("lineages", "show", device_id, TABLE)
+
+
 def test_a_circuit_is_closed_only_when_it_is_open_and_no_review_is_in_progress(
     shared_platform: Platform, client: httpx.Client, device_id: str
 ) -> None:
