@@ -6,8 +6,6 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
-from sqlalchemy import create_engine, text
-
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres.rejections import Rejection, RejectionState
@@ -17,12 +15,7 @@ from ilyama_service import rejections
 from tests.platform import Platform
 from tests.rejected_records import reject
 from tests.unit.intake.traffic import NOW, TOPIC
-from tests.waiting import eventually
-
-_WAITING = text(
-    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-)
+from tests.waiting import eventually, somebody_waits
 
 
 def _rejected(platform: Platform, *, drain_id: int = 1) -> Rejection:
@@ -38,14 +31,6 @@ def _replay(platform: Platform, rejection_id: str, corrected: bytes | None = Non
     return done
 
 
-def _somebody_waits(platform: Platform) -> bool:
-    engine = create_engine(platform.gateway.url)
-    with engine.connect() as connection:
-        waiting = connection.scalar(_WAITING)
-    engine.dispose()
-    return bool(waiting)
-
-
 def test_who_waits_to_replay_one_holds_nothing_that_a_replay_of_its_group_needs(
     platform_without_spark: Platform,
 ) -> None:
@@ -55,7 +40,7 @@ def test_who_waits_to_replay_one_holds_nothing_that_a_replay_of_its_group_needs(
         with platform.gateway.transaction() as tx:
             tx.rejection_replays.alone()
             replay = other.submit(_replay, platform, name)
-            assert eventually(lambda: _somebody_waits(platform))
+            assert eventually(lambda: somebody_waits(platform.gateway))
             assert tx.rejections.find(name, locked=True) is not None
         assert replay.result(timeout=60).state is RejectionState.REPLAYED
 
