@@ -82,12 +82,12 @@ class ReplayLanding:
         self._note(segment_id, self._landing.path(segment_id, day))
 
     def _with_bytes(self, replays: Sequence[Replay]) -> list[tuple[Replay, RejectedMessage]]:
-        """The replays whose bytes are still there, numbered; the others are given up."""
+        """The replays that have bytes, stored or corrected, numbered; the others are given up."""
         found = rejected_messages(self._warehouse, [_place(replay) for replay in replays])
-        known = [(replay, _place(replay).key) for replay in replays]
-        kept = [(replay, found[key]) for replay, key in known if key in found]
+        known = [(r, found.get(_place(r).key) or _corrected(r)) for r in replays]
+        kept = [(replay, message) for replay, message in known if message is not None]
         with self._gateway.transaction() as tx:
-            tx.rejection_replays.give_up(replay for replay, key in known if key not in found)
+            tx.rejection_replays.give_up(replay for replay, message in known if message is None)
             tx.rejection_replays.number(replay for replay, _ in kept)
             tx.commit()
         return kept
@@ -120,6 +120,13 @@ class ReplayLanding:
             tx.rejection_replays.landed(segment_id)
             tx.commit()
         crash_point("replay_registration.after")
+
+
+def _corrected(replay: Replay) -> RejectedMessage | None:
+    """The message with corrected bytes, of which nothing but the record is left."""
+    if replay.corrected is None:
+        return None
+    return RejectedMessage(replay.topic, bytes(replay.corrected))
 
 
 def _place(replay: Replay) -> MessagePlace:

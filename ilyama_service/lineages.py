@@ -36,7 +36,7 @@ class WrongState(LineageRefused):
 
 def pause(tx: Transaction, place: LineagePlace, *, note: str | None, actor: str) -> LineageEntry:
     """Stage what comes of a lineage from the next drain on."""
-    before = _known(tx, place)
+    before = known(tx, place)
     if PauseReason.OPERATOR in before.pauses:
         raise WrongState(f"{_told(place)} is paused by an operator already.")
     tx.pauses.add([place], PauseReason.OPERATOR, note=note)
@@ -45,7 +45,7 @@ def pause(tx: Transaction, place: LineagePlace, *, note: str | None, actor: str)
 
 def resume(tx: Transaction, place: LineagePlace, *, actor: str) -> LineageEntry:
     """Take the operator's pause away; what was staged is released when nothing else holds it."""
-    before = _known(tx, place)
+    before = known(tx, place)
     if not tx.pauses.clear([place], PauseReason.OPERATOR):
         raise WrongState(f"{_told(place)} is not paused by an operator.")
     return _audited(tx, before, verb="resume", actor=actor)
@@ -53,12 +53,12 @@ def resume(tx: Transaction, place: LineagePlace, *, actor: str) -> LineageEntry:
 
 def reset_materialization(tx: Transaction, place: LineagePlace, *, actor: str) -> LineageEntry:
     """Close an open circuit and try the rows again that could not be materialized."""
-    before = _known(tx, place)
-    if PauseReason.SCHEMA_REVIEW in before.pauses:
+    before = known(tx, place)
+    if tx.reviews.is_open(*place):
         raise WrongState(f"A schema of {_told(place)} is under review; decide that first.")
     if not tx.pauses.clear([place], PauseReason.CIRCUIT_OPEN):
         raise WrongState(f"The circuit of {_told(place)} is not open.")
-    retried = tx.backlog.retry(StagingReason.MATERIALIZATION_FAILED, place)
+    retried = sum(tx.backlog.retry(StagingReason.MATERIALIZATION_FAILED, place))
     return _audited(
         tx, before, verb="reset-materialization", actor=actor, more={"retried_rows": retried}
     )
@@ -66,7 +66,10 @@ def reset_materialization(tx: Transaction, place: LineagePlace, *, actor: str) -
 
 def retry_errors(tx: Transaction, *, actor: str) -> int:
     """Decide every message anew that broke the engine, and say how many rows that may be."""
-    retried = tx.backlog.retry(StagingReason.ENGINE_ERROR)
+    sums = tx.backlog.retry(StagingReason.ENGINE_ERROR)
+    if not sums:
+        raise WrongState("No message is staged that broke the engine.")
+    retried = sum(sums)
     tx.audit.record(
         actor=actor, verb="retry-errors", resource="lineages", new={"retried_rows": retried}
     )
@@ -75,7 +78,7 @@ def retry_errors(tx: Transaction, *, actor: str) -> int:
 
 def reset_sequence(tx: Transaction, place: LineagePlace, *, actor: str) -> LineageEntry:
     """Let the numbers of telemetry batches begin anew with the next drain of the device."""
-    before = _known(tx, place)
+    before = known(tx, place)
     state = tx.device_states.of([place.device_id]).get(place.device_id)
     lineage = None if state is None else decode_state(state.encode()).lineages.get(place[1])
     if lineage is None or lineage.telemetry.batch_seq < 0:
@@ -86,7 +89,8 @@ def reset_sequence(tx: Transaction, place: LineagePlace, *, actor: str) -> Linea
     return _audited(tx, before, verb="reset-sequence", actor=actor, more=highest)
 
 
-def _known(tx: Transaction, place: LineagePlace) -> LineageEntry:
+def known(tx: Transaction, place: LineagePlace) -> LineageEntry:
+    """A table that a known device has, or could have."""
     if not is_table_name(place.source_table):
         raise NoSuchTable("No table of a device can have this name.")
     if not tx.devices.named([place.device_id]):

@@ -70,6 +70,7 @@ def discard(tx: Transaction, rejection_id: str, *, note: str | None, actor: str)
 
 def replay(tx: Transaction, rejection_id: str, *, corrected: bytes | None, actor: str) -> Rejection:
     """Ask for a replay, with other bytes when they are given."""
+    tx.rejection_replays.alone()
     before = _open_one(tx, rejection_id, verb="replayed")
     wanted = RejectionFilter(rejection_id=rejection_id)
     tx.rejection_replays.request(wanted, ReplayRequest(actor, corrected))

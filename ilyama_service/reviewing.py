@@ -3,12 +3,13 @@
 PlatformError
 ├── ReviewNotFound    there is no such review
 ├── ReviewConflict    it is in another state, or of another version, than the person thinks
-└── UnfitActions      the actions cannot be approved; `faults` says why, by column
+├── UnfitActions      the actions cannot be approved; `faults` says why, by column
+└── UnfitScope        no table can have the name that a policy is chosen for
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ilyama_protocol.governance.bindings import (
@@ -23,6 +24,7 @@ from ilyama_protocol.governance.bindings import (
     stored_actions,
 )
 from ilyama_protocol.governance.policies import (
+    EVERY_TABLE,
     NO_PROJECT,
     Policy,
     PolicyChoice,
@@ -30,6 +32,7 @@ from ilyama_protocol.governance.policies import (
     resolved,
 )
 from ilyama_protocol.governance.reviews import OPEN, STEPS, ReviewState, ReviewVerb
+from ilyama_protocol.validation.envelopes import is_table_name
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.bindings import BindingScope
@@ -53,6 +56,10 @@ class UnfitActions(PlatformError):
         self.faults = list(faults)
         told = "; ".join(f"{fault.column}: {fault.sentence}" for fault in faults)
         super().__init__(f"these actions cannot be approved: {told}")
+
+
+class UnfitScope(PlatformError):
+    """No table can have the name that a policy is chosen for."""
 
 
 class Act(NamedTuple):
@@ -87,8 +94,8 @@ class Reviewing:
         """Say that somebody looks at a review."""
         with self._gateway.transaction() as tx:
             review = _acted_on(tx, act, ReviewVerb.START)
-            tx.reviews.start(review)
-            return _finished(tx, act, ReviewVerb.START, review, {})
+            tx.reviews.start(review, note=act.note)
+            return _finished(tx, act, ReviewVerb.START, review, {"note": act.note})
 
     def reject(self, act: Act) -> Review:
         """Refuse a schema: its lineage stays paused and its rows staged."""
@@ -119,15 +126,26 @@ class Reviewing:
                 raise ReviewConflict(f"review {review.review_id} is {review.state} and binds")
             if _is_asked_already(review, tx.reviews.alike(review)):
                 raise ReviewConflict(f"a review of {review.schema_hash} is open already")
-            review_id = tx.reviews.reopen(review, actor=act.actor)
+            review_id = tx.reviews.reopen(review, actor=act.actor, note=act.note)
             again = act._replace(review_id=review_id)
-            return _finished(tx, again, ReviewVerb.REOPEN, review, {"reopens": review.review_id})
+            told: dict[str, object] = {"reopens": review.review_id, "note": act.note}
+            return _finished(tx, again, ReviewVerb.REOPEN, review, told)
 
     def choose(self, scope: PolicyScope, choice: PolicyChoice, *, actor: str) -> Policy:
         """Set the policies of a project or table; tell what holds there now."""
+        return self.change(scope, lambda _: choice, actor=actor)
+
+    def change(
+        self, scope: PolicyScope, changed: Callable[[PolicyChoice], PolicyChoice], *, actor: str
+    ) -> Policy:
+        """Make another choice of the present one; nobody else chooses in between."""
+        if scope.source_table != EVERY_TABLE and not is_table_name(scope.source_table):
+            raise UnfitScope("no table of a device can have this name")
         with self._gateway.transaction() as tx:
+            tx.reviews.alone()
             choices = tx.policies.of([scope.project_id])
             old = choices.get(scope, PolicyChoice())
+            choice = changed(old)
             tx.policies.choose(scope, choice)
             tx.audit.record(
                 actor=actor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, literal, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.governance.policies import FirstSchema, PolicyChoice, PolicyScope
@@ -32,6 +32,13 @@ class Policies:
         """What everybody chose, by project and table."""
         rows = self._connection.execute(select(*_SCOPE, *_CHOICE).order_by(*_SCOPE))
         return {PolicyScope(row[0], row[1]): _choice(*row[2:]) for row in rows}
+
+    def page(self, *, after: PolicyScope | None, limit: int) -> list[PolicyScope]:
+        """The next scopes for which something was chosen, in the order of project and table."""
+        query = select(*_SCOPE).order_by(*_SCOPE).limit(limit)
+        if after is not None:
+            query = query.where(tuple_(*_SCOPE) > tuple_(*map(literal, after)))
+        return [PolicyScope(*row) for row in self._connection.execute(query)]
 
     def choose(self, scope: PolicyScope, choice: PolicyChoice) -> None:
         """Set what a scope chose, in place of what it chose before."""

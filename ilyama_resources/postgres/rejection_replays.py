@@ -52,6 +52,7 @@ class Replay(NamedTuple):
     stored_position: int
     stored_day: date
     stored_drain_id: int
+    topic: str
 
 
 class PastReplay(NamedTuple):
@@ -69,7 +70,7 @@ class PastReplay(NamedTuple):
 
 _REPLAY = (
     *(REJECTION_REPLAY.c[name] for name in Replay._fields[:6]),
-    *(REJECTION.c[name] for name in ("segment_id", "position", "day", "drain_id")),
+    *(REJECTION.c[name] for name in ("segment_id", "position", "day", "drain_id", "topic")),
 )
 _WAITS = (~REJECTION_REPLAY.c.landed, REJECTION_REPLAY.c.outcome.is_(None))
 _ORDER = (REJECTION_REPLAY.c.received_at, REJECTION_REPLAY.c.rejection_id)
@@ -82,12 +83,19 @@ class RejectionReplays:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def request(self, wanted: RejectionFilter, request: ReplayRequest) -> int:
-        """Ask for a replay of every open rejection that is wanted; returns how many those are."""
-        # Two requests at once could give one place on a clock away twice.
+    def alone(self) -> None:
+        """Let nobody else ask for replays until the transaction ends.
+
+        Two requests at once could give one place on a clock away twice. Whoever locks rejections
+        for a replay takes this lock first: in another order two could wait for each other.
+        """
         self._connection.execute(
             text("SELECT pg_advisory_xact_lock(hashtext('ilyama rejection replays'))")
         )
+
+    def request(self, wanted: RejectionFilter, request: ReplayRequest) -> int:
+        """Ask for a replay of every open rejection that is wanted; returns how many those are."""
+        self.alone()
         chosen = self._open_ones(wanted)
         if chosen:
             places = self._places(chosen)

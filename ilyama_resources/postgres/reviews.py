@@ -154,14 +154,15 @@ class Reviews:
         statement = postgresql.insert(SCHEMA_REVIEW).from_select(names, new)
         return self._connection.execute(statement.on_conflict_do_nothing()).rowcount
 
-    def reopen(self, review: Review, *, actor: str) -> int:
+    def reopen(self, review: Review, *, actor: str, note: str | None) -> int:
         """Ask again about a schema that was decided; tell the number of the new review."""
+        told = f"asked again by {actor}"
         copy = select(
             *(_R[name] for name in [*_NEW, "project_id", "opened_by"]),
             literal(ReviewState.QUEUED.value),
             literal(FIRST_VERSION),
             literal(datetime.now(UTC)),
-            literal(shown(f"asked again by {actor}")),
+            literal(shown(told if note is None else f"{told}: {note}")),
         ).where(_R.review_id == review.review_id)
         names = [*_NEW, "project_id", "opened_by", "state", "action_version", "opened_at", "note"]
         statement = insert(SCHEMA_REVIEW).from_select(names, copy).returning(_R.review_id)
@@ -171,6 +172,11 @@ class Reviews:
         """A review by its number."""
         row = self._connection.execute(select(*_FIELDS).where(_R.review_id == review_id)).first()
         return None if row is None else _review(row)
+
+    def is_open(self, device_id: str, source_table: str) -> bool:
+        """Whether a schema of a lineage waits for a decision."""
+        lineage = (_R.device_id == device_id, _R.source_table == source_table)
+        return bool(self._connection.scalar(select(exists().where(*lineage, _R.state.in_(OPEN)))))
 
     def page(self, wanted: ReviewFilter, *, after: int | None, limit: int) -> list[Review]:
         """The next reviews below a number, the newest first."""
@@ -216,7 +222,7 @@ class Reviews:
         rows = self._connection.execute(select(_R.state, func.count()).group_by(_R.state))
         return {state: count for state, count in rows}
 
-    def start(self, review: Review) -> None:
+    def start(self, review: Review, *, note: str | None) -> None:
         """Somebody looks at it."""
         self._connection.execute(
             update(SCHEMA_REVIEW)
@@ -225,6 +231,7 @@ class Reviews:
                 state=ReviewState.IN_REVIEW,
                 action_version=_R.action_version + 1,
                 started_at=datetime.now(UTC),
+                note=_noted(note),
             )
         )
 
@@ -240,7 +247,7 @@ class Reviews:
                 action_version=_R.action_version + 1,
                 decided_at=datetime.now(UTC),
                 decided_by=shown(decision.actor),
-                note=None if decision.note is None else shown(decision.note),
+                note=_noted(decision.note),
                 actions=None if actions is None else msgspec.json.encode(actions).decode(),
                 shared_from=func.nullif(literal(by), _R.review_id),
             )
@@ -313,6 +320,11 @@ class Reviews:
             .returning(pause.device_id, pause.source_table)
         )
         return [(device_id, table) for device_id, table in self._connection.execute(statement)]
+
+
+def _noted(note: str | None) -> ColumnElement[str | None]:
+    """A note in place of the one before, which stays when there is none."""
+    return func.coalesce(None if note is None else shown(note), _R.note)
 
 
 def _is_held(*states: str) -> ColumnElement[bool]:

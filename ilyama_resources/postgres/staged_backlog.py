@@ -133,14 +133,17 @@ class StagedBacklog:
         )
         return [BacklogSize(*row) for row in self._connection.execute(query)]
 
-    def retry(self, reason: StagingReason, lineage: Lineage | None = None) -> int:
-        """Ask for another attempt at what failed, of one lineage or of all; how many rows it is."""
+    def retry(self, reason: StagingReason, lineage: Lineage | None = None) -> list[int]:
+        """Ask for another attempt at what failed, of one lineage or of all; the rows of each sum.
+
+        A sum of messages that cannot be read has no rows, but is one.
+        """
         statement = update(STAGED_BACKLOG).values(retry=True)
         statement = statement.where(_IS_STAGED, STAGED_BACKLOG.c.staging_reason == reason)
         if lineage is not None:
             place = tuple_(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
             statement = statement.where(place.in_(these([lineage])))
-        return sum(self._connection.scalars(statement.returning(STAGED_BACKLOG.c.rows)))
+        return list(self._connection.scalars(statement.returning(STAGED_BACKLOG.c.rows)))
 
     def forget(self, *, released_before: datetime) -> None:
         """Remove the sums of what was released long ago."""

@@ -1,6 +1,8 @@
 """`/v1/policies`: what projects and tables chose, and what holds for them."""
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query, Response
 from pydantic import BaseModel, Field
 
 from ilyama_protocol.governance.policies import (
@@ -12,9 +14,11 @@ from ilyama_protocol.governance.policies import (
     PolicyScope,
     resolved,
 )
+from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import documented
 from ilyama_service.api.mutations import MutationBody, MutationHere, described
 from ilyama_service.api.parts import PartsHere, PrincipalHere
+from ilyama_service.reviewing import UnfitScope
 
 router = APIRouter(tags=["reviews"])
 _LONGEST_NAME = 512
@@ -56,24 +60,25 @@ class ScopedChoice(BaseModel):
     holds: PolicyItem
 
 
-class PoliciesAnswer(BaseModel):
-    """The deployment's default and every choice."""
+class PoliciesAnswer(Page[ScopedChoice]):
+    """The deployment's default, and choices in the order of project and table."""
 
     default: PolicyItem
-    choices: list[ScopedChoice]
 
 
-@router.get("/v1/policies", responses=documented(401, 422, 429, 503))
-def show_policies(parts: PartsHere, _: PrincipalHere) -> PoliciesAnswer:
+@router.get("/v1/policies", responses=documented(401, 404, 422, 429, 503))
+def show_policies(
+    parts: PartsHere, _: PrincipalHere, query: Annotated[PageQuery, Query()]
+) -> PoliciesAnswer:
     """The default of the settings, and what projects and tables chose."""
     default = parts.settings.policy
+    after = decode_cursor(query.cursor, PolicyScope)
     with parts.gateway.transaction() as tx:
-        choices = tx.policies.all()
-    scoped = [
-        _scoped(scope, choice, resolved(default, choices, scope))
-        for scope, choice in choices.items()
-    ]
-    return PoliciesAnswer(default=_policy(default), choices=scoped)
+        found = tx.policies.page(after=after, limit=query.limit + 1)
+        scopes, cursor = page_of(found, limit=query.limit, place=lambda scope: scope)
+        choices = tx.policies.of({scope.project_id for scope in scopes})
+    items = [_scoped(at, choices[at], resolved(default, choices, at)) for at in scopes]
+    return PoliciesAnswer(default=_policy(default), items=items, next_cursor=cursor)
 
 
 @router.put(
@@ -89,7 +94,10 @@ async def set_policies(mutation: MutationHere) -> Response:
         scope = PolicyScope(body.project, body.source_table)
         given = {name: getattr(body, name) for name in PolicyChoice.__struct_fields__}
         choice = PolicyChoice(**given)
-        holds = mutation.parts.reviewing.choose(scope, choice, actor=mutation.actor)
+        try:
+            holds = mutation.parts.reviewing.choose(scope, choice, actor=mutation.actor)
+        except UnfitScope as error:
+            raise HTTPException(422, "No table of a device can have this name.") from error
         return _scoped(scope, choice, holds)
 
     return await mutation.carry_out(PolicyBody, act)

@@ -11,7 +11,6 @@ from rich.table import Table
 from ilyama_protocol.governance.policies import (
     FirstSchema,
     Policy,
-    PolicyChoice,
     PolicyScope,
     resolved,
 )
@@ -36,19 +35,18 @@ def choose(
     auto_create: str | None,
 ) -> None:
     """Set what was named; the rest stays as it was chosen before."""
-    scope = PolicyScope(project, table)
+    told = (
+        ("first_schema", first_schema, _FIRST),
+        ("allow_additive_continue", additive, _SWITCH),
+        ("allow_auto_create_datapoints", auto_create, _SWITCH),
+    )
+    named = {name: _told(word, words) for name, word, words in told if word is not None}
     with records() as (settings, gateway):
-        with gateway.transaction() as tx:
-            before = tx.policies.of([project]).get(scope, PolicyChoice())
-        given = {
-            "first_schema": _told(first_schema, _FIRST, before.first_schema),
-            "allow_additive_continue": _told(additive, _SWITCH, before.allow_additive_continue),
-            "allow_auto_create_datapoints": _told(
-                auto_create, _SWITCH, before.allow_auto_create_datapoints
-            ),
-        }
-        choice = msgspec.convert(given, PolicyChoice)
-        Reviewing(gateway, settings.policy).choose(scope, choice, actor=actor())
+        Reviewing(gateway, settings.policy).change(
+            PolicyScope(project, table),
+            lambda before: msgspec.structs.replace(before, **named),
+            actor=actor(),
+        )
 
 
 def show(*, as_json: bool) -> None:
@@ -64,9 +62,7 @@ def show(*, as_json: bool) -> None:
         console.print(_table(settings.policy, holding), highlight=False)
 
 
-def _told(word: str | None, words: Mapping[str, object], before: object) -> object:
-    if word is None:
-        return before
+def _told(word: str, words: Mapping[str, object]) -> object:
     if word not in words:
         raise typer.BadParameter(f"{word} is none of {', '.join(words)}.")
     return words[word]

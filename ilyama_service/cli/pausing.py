@@ -46,7 +46,7 @@ def _table(entries: Sequence[LineageEntry]) -> Table:
 def show(place: LineagePlace) -> None:
     """Print one lineage, and why it is paused."""
     with records() as (_, gateway), gateway.transaction() as tx:
-        entry, pauses = tx.lineages.find(*place), tx.pauses.of(*place)
+        entry, pauses = lineages.known(tx, place), tx.pauses.of(*place)
     console.print(f"device  {safe(entry.device_id)}", markup=False, highlight=False)
     console.print(f"table   {safe(entry.source_table)}", markup=False, highlight=False)
     console.print(f"state   {'paused' if pauses else 'active'}", highlight=False)

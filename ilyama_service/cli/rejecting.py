@@ -153,6 +153,8 @@ def replay_group(wanted: RejectionFilter) -> None:
 
 def explain(rejection_id: str, note: str) -> None:
     """Add a note to a rejection."""
+    if not note:
+        raise typer.BadParameter("A note says something: it is not empty.")
     changed(lambda tx: rejections.explain(tx, rejection_id, note=note, actor=actor()))
     console.print("Explained.")
 

@@ -60,9 +60,9 @@ def show(review_id: Id, column: Columns = None, as_json: AsJson = False) -> None
 
 
 @review.command("start")
-def start(review_id: Id, version: Version = None) -> None:
+def start(review_id: Id, version: Version = None, note: Note = None) -> None:
     """Say that somebody looks at it."""
-    _act("start", review_id, version, None)
+    _act("start", review_id, version, note)
 
 
 @review.command("approve")

@@ -14,6 +14,7 @@ from ilyama_protocol.intake.state import DeviceState, LineageState, TelemetrySta
 from ilyama_resources.postgres.devices import RegisteredDevice
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from tests.api_server import ApiServer
+from tests.governed import asked, queue
 from tests.platform import Platform
 
 TABLE = "pumps / ☃"
@@ -68,30 +69,52 @@ def test_what_nobody_knows_is_not_found(client: httpx.Client, device_id: str, ve
     assert _post(client, verb, device_id, tenant="x").status_code == 422
 
 
+def test_the_command_line_shows_no_lineage_of_a_device_that_nobody_knows(
+    shared_platform: Platform, device_id: str
+) -> None:
+    refused = shared_platform.try_ilyama("lineages", "show", "nobody", TABLE)
+    assert refused.returncode == 1
+    assert "There is no device nobody." in refused.stderr
+    assert "active" in shared_platform.ilyama("lineages", "show", device_id, TABLE)
+
+
 def test_a_circuit_is_closed_only_when_it_is_open_and_no_review_is_in_progress(
     shared_platform: Platform, client: httpx.Client, device_id: str
 ) -> None:
     lineage = (device_id, TABLE)
     assert _post(client, "reset-materialization", device_id).status_code == 409
     with shared_platform.gateway.transaction() as tx:
-        for reason in (PauseReason.CIRCUIT_OPEN, PauseReason.SCHEMA_REVIEW):
-            tx.pauses.add([lineage], reason)
+        tx.pauses.add([lineage], PauseReason.CIRCUIT_OPEN)
         tx.pauses.add([lineage], PauseReason.BACKPRESSURE)
         tx.backlog.add([StagedSum(*lineage, "materialization_failed", "5c", 1, 5, 500)])
         tx.commit()
         assert tx.backlog.releasable(at_most_bytes=10) == []
+    queue(shared_platform.gateway, asked(device_id, source_table=TABLE))
     assert _post(client, "reset-materialization", device_id).status_code == 409
+    (review,) = client.get("/v1/reviews", params={"device": device_id}).json()["items"]
+    decided = client.post(f"/v1/reviews/{review['review_id']}/reject", json={"action_version": 1})
+    assert decided.status_code == 200
+    after = _post(client, "reset-materialization", device_id)
+    assert after.json()["pauses"] == ["backpressure", "schema_review"]
     with shared_platform.gateway.transaction() as tx:
         tx.pauses.clear([lineage], PauseReason.SCHEMA_REVIEW)
-        tx.commit()
-    after = _post(client, "reset-materialization", device_id)
-    assert after.json()["pauses"] == ["backpressure"]
-    with shared_platform.gateway.transaction() as tx:
         (free,) = tx.backlog.releasable(at_most_bytes=10)
         assert (free.device_id, free.rows) == (device_id, 5)
         tx.backlog.release([free], drain_id=2)
         assert tx.backlog.releasable(at_most_bytes=10) == []
         tx.commit()
+
+
+def test_errors_are_retried_only_when_there_are_some(
+    shared_platform: Platform, client: httpx.Client, device_id: str
+) -> None:
+    refused = client.post("/v1/lineages/retry-errors")
+    assert (refused.status_code, refused.json()["error_code"]) == (409, "conflict")
+    with shared_platform.gateway.transaction() as tx:
+        assert tx.audit.page(limit=1, resource="lineages") == []
+        tx.backlog.add([StagedSum(device_id, TABLE, "engine_error", "", 3, 0, 20)])
+        tx.commit()
+    assert client.post("/v1/lineages/retry-errors").json() == {"rows": 0}
 
 
 def test_a_sequence_is_reset_once_and_only_for_telemetry(

@@ -116,7 +116,7 @@ def test_a_rejected_schema_is_asked_about_again_when_it_is_reopened(
     assert post(client, again, "abandon").json()["state"] == "abandoned"
 
 
-def test_policies_are_chosen_and_shown(client: httpx.Client) -> None:
+def test_policies_are_chosen_and_shown(shared_api: ApiServer, client: httpx.Client) -> None:
     project = str(uuid4())
     chosen = client.put("/v1/policies", json={"project": project, "first_schema": "review"})
     assert chosen.json()["holds"]["first_schema"] == "review"
@@ -129,5 +129,10 @@ def test_policies_are_chosen_and_shown(client: httpx.Client) -> None:
     }
     shown = client.get("/v1/policies").json()
     assert shown["default"]["first_schema"] == "accept"
-    assert [c["source_table"] for c in shown["choices"] if c["project"] == project] == ["", "pumps"]
+    paged = shared_api.pages("/v1/policies", limit=1)
+    assert paged == shown["items"]
+    assert [c["source_table"] for c in paged if c["project"] == project] == ["", "pumps"]
+    assert client.get("/v1/policies", params={"cursor": "x"}).status_code == 404
+    unnamed = client.put("/v1/policies", json={"project": project, "source_table": "a\nb"})
+    assert (unnamed.status_code, unnamed.json()["error_code"]) == (422, "invalid_request")
     assert client.put("/v1/policies", json={"first_schema": "maybe"}).status_code == 422

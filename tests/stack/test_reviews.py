@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from msgspec.structs import replace
 
 from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb, mirrored
 from ilyama_protocol.governance.policies import (
@@ -14,7 +15,7 @@ from ilyama_protocol.governance.policies import (
 from ilyama_protocol.governance.reviews import ReviewState
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.bindings import BindingScope, PolicyAcceptance
-from ilyama_service.reviewing import ReviewConflict, ReviewNotFound, UnfitActions
+from ilyama_service.reviewing import ReviewConflict, ReviewNotFound, UnfitActions, UnfitScope
 from tests.governed import (
     HASH,
     OTHER,
@@ -29,6 +30,7 @@ from tests.governed import (
     reviews,
 )
 from tests.platform import Platform
+from tests.waiting import eventually, somebody_waits
 
 NAMES = [column.name for column in SCHEMA]
 DEFER = ColumnAction(Verb.DEFER)
@@ -361,6 +363,22 @@ def test_an_approval_that_binds_is_not_asked_again(gateway: Gateway) -> None:
         desk.reopen(act_on(done))
 
 
+def test_the_notes_of_every_act_are_kept_and_audited(gateway: Gateway) -> None:
+    register(gateway, "dev-1")
+    queue(gateway, asked("dev-1"))
+    desk = reviewing(gateway)
+
+    started = desk.start(act_on(reviews(gateway)[0], "I look at it"))
+    rejected = desk.reject(act_on(started))
+    again = desk.reopen(act_on(rejected, "the pump was mended"))
+
+    assert (started.note, rejected.note) == ("I look at it", "I look at it")
+    assert again.note == "asked again by ann: the pump was mended"
+    with gateway.transaction() as tx:
+        told = [entry.new["note"] for entry in tx.audit.page(limit=5)]
+    assert told == ["the pump was mended", None, "I look at it"]
+
+
 def test_a_review_that_is_not_there_is_not_found(gateway: Gateway) -> None:
     register(gateway, "dev-1")
     queue(gateway, asked("dev-1"))
@@ -396,3 +414,38 @@ def test_policies_are_chosen_by_scope_and_audited(gateway: Gateway) -> None:
         assert tx.policies.of(["b"]) == {}
         newest, _ = tx.audit.page(limit=5)
     assert (newest.verb, newest.new["first_schema"]) == ("policy.set", "review")
+
+
+def test_who_switches_at_once_with_another_loses_neither_switch(gateway: Gateway) -> None:
+    scope, desk = PolicyScope("a"), reviewing(gateway, Policy())
+
+    def create(old: PolicyChoice) -> PolicyChoice:
+        return replace(old, allow_auto_create_datapoints=True)
+
+    with ThreadPoolExecutor(1) as other:
+
+        def add(old: PolicyChoice) -> PolicyChoice:
+            second = other.submit(desk.change, scope, create, actor="bob")
+            assert eventually(lambda: second.done() or somebody_waits(gateway))
+            return replace(old, allow_additive_continue=True)
+
+        desk.change(scope, add, actor="ann")
+
+    with gateway.transaction() as tx:
+        assert tx.policies.of(["a"])[scope] == PolicyChoice(None, True, True)
+
+
+def test_no_policy_is_chosen_for_what_is_no_table(gateway: Gateway) -> None:
+    with pytest.raises(UnfitScope):
+        reviewing(gateway).choose(PolicyScope("a", "x\0"), PolicyChoice(), actor="ann")
+
+
+def test_the_command_line_switches_only_what_it_names(platform_without_spark: Platform) -> None:
+    platform = platform_without_spark
+    platform.ilyama("policy", "--project", "a", "--additive", "on")
+    platform.ilyama("policy", "--project", "a", "--auto-create", "off")
+    refused = platform.try_ilyama("policy", "--table", "x\n", "--additive", "on")
+
+    assert refused.returncode == 1
+    with platform.gateway.transaction() as tx:
+        assert tx.policies.all() == {PolicyScope("a"): PolicyChoice(None, True, False)}

@@ -56,6 +56,7 @@ def test_a_terminal_obeys_no_word_of_a_device(capsys: pytest.CaptureFixture[str]
         pytest.param(["replay", "--code", "a", "--with", __file__], "for one rejection", id="with"),
         pytest.param(["list", "--state", "gone"], "There is no state gone", id="state"),
         pytest.param(["explain", str(uuid4())], "Missing argument", id="no-note"),
+        pytest.param(["explain", str(uuid4()), ""], "it is not empty", id="empty-note"),
     ],
 )
 def test_wrong_arguments_get_a_sentence(words: list[str], sentence: str) -> None:

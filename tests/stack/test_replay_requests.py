@@ -1,0 +1,68 @@
+"""Replays as they are asked for and landed, without a drain."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+from ilyama_protocol.intake.outcomes import Message
+from ilyama_resources.landing import Landing
+from ilyama_resources.postgres.rejections import Rejection, RejectionState
+from ilyama_resources.rejection_landing import ReplayLanding
+from ilyama_resources.segment_files import read_messages
+from ilyama_service import rejections
+from tests.platform import Platform
+from tests.rejected_records import reject
+from tests.unit.intake.traffic import NOW, TOPIC
+from tests.waiting import eventually, somebody_waits
+
+
+def _rejected(platform: Platform, *, drain_id: int = 1) -> Rejection:
+    message = Message(str(uuid4()), 0, TOPIC, b"no json", NOW, 1, {"correlation_id": "c-1"})
+    (rejection,) = reject(platform, [message], drain_id=drain_id)
+    return rejection
+
+
+def _replay(platform: Platform, rejection_id: str, corrected: bytes | None = None) -> Rejection:
+    with platform.gateway.transaction() as tx:
+        done = rejections.replay(tx, rejection_id, corrected=corrected, actor="ann")
+        tx.commit()
+    return done
+
+
+def test_who_waits_to_replay_one_holds_nothing_that_a_replay_of_its_group_needs(
+    platform_without_spark: Platform,
+) -> None:
+    platform = platform_without_spark
+    name = _rejected(platform).rejection_id
+    with ThreadPoolExecutor(1) as other:
+        with platform.gateway.transaction() as tx:
+            tx.rejection_replays.alone()
+            replay = other.submit(_replay, platform, name)
+            assert eventually(lambda: somebody_waits(platform.gateway))
+            assert tx.rejections.find(name, locked=True) is not None
+        assert replay.result(timeout=60).state is RejectionState.REPLAYED
+
+
+def test_corrected_bytes_are_replayed_when_the_first_ones_are_gone(
+    platform_without_spark: Platform,
+) -> None:
+    platform = platform_without_spark
+    first, second = _rejected(platform), _rejected(platform, drain_id=2)
+    shutil.rmtree(platform.settings.warehouse / "rejected_batches")
+    _replay(platform, first.rejection_id, b"mended")
+    _replay(platform, second.rejection_id)
+
+    settings = platform.settings
+    landing = Landing(settings.landing)
+    ReplayLanding(platform.gateway, landing, settings.warehouse, segment_max_bytes=1_000_000).land()
+
+    with platform.gateway.transaction() as tx:
+        (sent,) = tx.rejection_replays.of(first.rejection_id)
+        (given_up,) = tx.rejection_replays.of(second.rejection_id)
+    assert (sent.outcome, given_up.outcome) == (None, "bytes_missing")
+    (path,) = settings.landing.rglob(f"{sent.segment_id}*")
+    (message,) = read_messages(path)
+    assert (message.topic, message.payload) == (TOPIC, b"mended")
+    assert message.rejection_id == first.rejection_id
