@@ -65,10 +65,14 @@ def reset_materialization(tx: Transaction, place: LineagePlace, *, actor: str) -
 
 
 def retry_errors(tx: Transaction, *, actor: str) -> int:
-    """Decide every message anew that broke the engine, and say how many rows that may be."""
-    sums = tx.backlog.retry(StagingReason.ENGINE_ERROR)
+    """Try again what broke the engine or could not be materialized; say how many rows that is.
+
+    For after an upgrade, or when a device was mended: rows of closed circuits are tried as well.
+    """
+    reasons = (StagingReason.ENGINE_ERROR, StagingReason.MATERIALIZATION_FAILED)
+    sums = [rows for reason in reasons for rows in tx.backlog.retry(reason)]
     if not sums:
-        raise WrongState("No message is staged that broke the engine.")
+        raise WrongState("Nothing is staged that broke the engine or could not be materialized.")
     retried = sum(sums)
     tx.audit.record(
         actor=actor, verb="retry-errors", resource="lineages", new={"retried_rows": retried}

@@ -76,7 +76,7 @@ def reset_materialization(device: DeviceId, table: SourceTable) -> None:
 
 @lineages.command("retry-errors")
 def retry_errors() -> None:
-    """Decide every message anew that broke the engine and was staged as `engine_error`."""
+    """Try again what broke the engine, or could not be materialized, and was staged for it."""
     from ilyama_service.cli import pausing
 
     pausing.retry_errors()

@@ -81,10 +81,10 @@ def reset_sequence(place: LineagePlace) -> None:
 
 
 def retry_errors() -> None:
-    """Decide messages anew that broke the engine."""
+    """Try again what broke the engine or could not be materialized."""
     rows = changed(lambda tx: lineages.retry_errors(tx, actor=actor()))
     told = "A running platform takes them up by itself; else `ilyama drain` does."
-    console.print(f"Messages with {rows:,} rows are decided anew. {told}", highlight=False)
+    console.print(f"{rows:,} rows are tried again. {told}", highlight=False)
 
 
 def _act(deed: Callable[..., LineageEntry], place: LineagePlace) -> None:

@@ -115,6 +115,10 @@ def test_errors_are_retried_only_when_there_are_some(
         tx.backlog.add([StagedSum(device_id, TABLE, "engine_error", "", 3, 0, 20)])
         tx.commit()
     assert client.post("/v1/lineages/retry-errors").json() == {"rows": 0}
+    with shared_platform.gateway.transaction() as tx:
+        tx.backlog.add([StagedSum(device_id, TABLE, "materialization_failed", "", 4, 7, 20)])
+        tx.commit()
+    assert client.post("/v1/lineages/retry-errors").json() == {"rows": 7}
 
 
 def test_a_sequence_is_reset_once_and_only_for_telemetry(
