@@ -121,6 +121,8 @@ class TaskFailed(msgspec.Struct):
     """A task that could not go on for want of something outside its messages."""
 
     sentence: str
+    missing: list[StagedSum] = []
+    """What was to be released and is not there."""
 
 
 class RejectedNumbers(msgspec.Struct, frozen=True):

@@ -91,7 +91,7 @@ def carry_out(order: WorkOrder) -> Products:
     try:
         return _Task(order).run()
     except StagedRowsMissing as error:
-        return Products(failure=TaskFailed(str(error)))
+        return Products(failure=TaskFailed(str(error), error.missing))
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
             return Products(failure=TaskFailed(f"the disk does not take more: {error.strerror}"))

@@ -80,7 +80,9 @@ class BacklogSize(NamedTuple):
 
 _FIELDS = [STAGED_BACKLOG.c[name] for name in StagedSum._fields]
 _KEY = StagedSum._fields[:5]
+_UNTOUCHED = (False, None, False)
 _IS_STAGED = STAGED_BACKLOG.c.released_in.is_(None)
+_IS_THERE = STAGED_BACKLOG.c.missing.is_(False)
 
 
 class StagedBacklog:
@@ -91,7 +93,7 @@ class StagedBacklog:
 
     def add(self, sums: Iterable[StagedSum]) -> None:
         """Note what a drain has set aside."""
-        rows = [(*found, False, None) for found in sums]
+        rows = [(*found, *_UNTOUCHED) for found in sums]
         if rows:
             incoming = copied(self._connection, STAGED_BACKLOG, rows)
             columns = [column.name for column in incoming.columns]
@@ -105,7 +107,7 @@ class StagedBacklog:
         waits = or_(reason == StagingReason.LINEAGE_PAUSED, approved)
         query = (
             select(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
-            .where(_IS_STAGED, waits, STAGED_BACKLOG.c.device_id.in_(list(device_ids)))
+            .where(_IS_STAGED, _IS_THERE, waits, STAGED_BACKLOG.c.device_id.in_(list(device_ids)))
             .distinct()
         )
         found: dict[str, list[str]] = {}
@@ -134,9 +136,13 @@ class StagedBacklog:
         return [BacklogSize(*row) for row in self._connection.execute(query)]
 
     def retry(self, reason: StagingReason, lineage: Lineage | None = None) -> int:
-        """Ask for another attempt at what failed, of one lineage or of all; how many rows it is."""
-        statement = update(STAGED_BACKLOG).values(retry=True)
-        statement = statement.where(_IS_STAGED, STAGED_BACKLOG.c.staging_reason == reason)
+        """Ask for another attempt at what failed, of one lineage or of all; how many rows it is.
+
+        What a release did not find is looked for again.
+        """
+        failed = or_(STAGED_BACKLOG.c.staging_reason == reason, STAGED_BACKLOG.c.missing)
+        statement = update(STAGED_BACKLOG).values(retry=True, missing=False)
+        statement = statement.where(_IS_STAGED, failed)
         if lineage is not None:
             place = tuple_(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
             statement = statement.where(place.in_(these([lineage])))
@@ -184,22 +190,28 @@ class StagedBacklog:
 
     def release(self, released: Iterable[StagedSum], *, drain_id: int) -> None:
         """Note which drain has materialized what."""
-        rows = [(*found, False, None) for found in released]
+        self._mark(released, released_in=drain_id)
+
+    def miss(self, sums: Iterable[StagedSum]) -> None:
+        """Note what a release did not find; it is not chosen again until somebody asks."""
+        self._mark(sums, missing=True)
+
+    def _mark(self, sums: Iterable[StagedSum], **values: int) -> None:
+        rows = [(*found, *_UNTOUCHED) for found in sums]
         if not rows:
             return
         chosen = copied(self._connection, STAGED_BACKLOG, rows)
         same = [STAGED_BACKLOG.c[name] == chosen.c[name] for name in _KEY]
-        self._connection.execute(
-            update(STAGED_BACKLOG).values(released_in=drain_id).where(_IS_STAGED, *same)
-        )
+        statement = update(STAGED_BACKLOG).values(**values)
+        self._connection.execute(statement.where(_IS_STAGED, *same))
 
 
 def _is_free() -> ColumnElement[bool]:
     """Whether nothing holds a sum: no pause that would.
 
-    What failed waits for a wish to retry; a schema that was not approved, for that.
+    What failed, or is missing, waits for a wish to retry; a schema that was not approved, for that.
     """
-    return or_(*(_is_free_of(reason) for reason in HELD_BY))
+    return and_(_IS_THERE, or_(*(_is_free_of(reason) for reason in HELD_BY)))
 
 
 def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:

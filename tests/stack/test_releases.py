@@ -1,0 +1,79 @@
+"""What is staged is released when nothing holds it, and intake never waits for it."""
+
+from datetime import date
+from typing import NoReturn
+
+import pytest
+
+from ilyama_assets.drains.errors import ReleaseFailed
+from ilyama_assets.drains.protocol import Intake
+from ilyama_protocol.intake.lineage_rulings import StagingReason
+from ilyama_resources.landing import Landing
+from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.drains import DrainState
+from ilyama_resources.postgres.staged_backlog import StagedSum
+from tests.governed import HASH, TABLE, register
+from tests.platform import Platform
+
+DAY = date(2026, 4, 28)
+
+
+@pytest.fixture
+def gateway(platform_without_spark: Platform) -> Gateway:
+    return platform_without_spark.gateway
+
+
+def staged(device_id: str, drain_id: int = 1) -> StagedSum:
+    place = (device_id, TABLE, StagingReason.LINEAGE_PAUSED.value, HASH, drain_id)
+    return StagedSum(*place, rows=5, bytes=100)
+
+
+def stage(gateway: Gateway, *sums: StagedSum) -> None:
+    with gateway.transaction() as tx:
+        tx.backlog.add(sums)
+        tx.commit()
+
+
+def free(gateway: Gateway, size: int = 10_000) -> list[StagedSum]:
+    with gateway.transaction() as tx:
+        return tx.backlog.releasable(at_most_bytes=size)
+
+
+def test_a_release_that_does_not_find_its_rows_is_given_up_and_intake_goes_on(
+    platform_without_spark: Platform, gateway: Gateway
+) -> None:
+    platform = platform_without_spark
+    register(gateway, "dev-1", "dev-2")
+    lost, there = staged("dev-1"), staged("dev-2")
+    stage(gateway, lost, there)
+
+    def fail() -> NoReturn:
+        raise ReleaseFailed("5 staged rows are not there", [lost])
+
+    landing = Landing(platform.settings.landing)
+    intake = Intake(platform.settings, gateway, landing, platform.warehouse, session=fail)
+    intake.prepare()
+    with pytest.raises(ReleaseFailed):
+        intake.release(DAY)
+
+    with gateway.transaction() as tx:
+        (drain,) = tx.drains.newest(limit=5)
+        assert tx.drains.unfinished() is None
+        assert tx.backlog.tables_of(["dev-1", "dev-2"]) == {"dev-2": [TABLE]}
+    assert drain.state is DrainState.DONE
+    assert drain.note == "the release was given up: 5 staged rows are not there"
+    assert free(gateway) == [there]
+
+
+def test_missing_rows_are_looked_for_again_when_somebody_asks(gateway: Gateway) -> None:
+    register(gateway, "dev-1")
+    stage(gateway, staged("dev-1"))
+    with gateway.transaction() as tx:
+        tx.backlog.miss([staged("dev-1")])
+        tx.commit()
+    assert free(gateway) == []
+
+    with gateway.transaction() as tx:
+        assert tx.backlog.retry(StagingReason.ENGINE_ERROR) == 5
+        tx.commit()
+    assert free(gateway) == [staged("dev-1")]
