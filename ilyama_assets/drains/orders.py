@@ -162,7 +162,7 @@ class Products(msgspec.Struct):
     staged: list[StagedSum] = []
     reviews: list[ReviewAsked] = []
     accepted: list[PolicyAcceptance] = []
-    """Schemas that policies accepted in projects."""
+    """Schemas that policies accepted."""
     resumed: list[tuple[str, str]] = []
     """Lineages whose devices went back to an accepted schema."""
     pauses: list[LineagePaused] = []

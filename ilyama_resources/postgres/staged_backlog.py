@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from ilyama_protocol.intake.lineage_rulings import HELD_BY, RETRIED_ON_REQUEST, StagingReason
-from ilyama_resources.postgres.bindings import is_approved
+from ilyama_resources.postgres.bindings import is_accepted
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.current_values import Lineage
 from ilyama_resources.postgres.pairs import these
@@ -102,9 +102,9 @@ class StagedBacklog:
     def tables_of(self, device_ids: Iterable[str]) -> dict[str, list[str]]:
         """The tables of devices of which rows wait for nothing but their turn, or a resume."""
         reason = STAGED_BACKLOG.c.staging_reason
-        # Nobody knows whether what was not approved will ever come.
-        approved = and_(reason == StagingReason.SCHEMA_REVIEW, is_approved(STAGED_BACKLOG))
-        waits = or_(reason == StagingReason.LINEAGE_PAUSED, approved)
+        # Nobody knows whether what was not accepted will ever come.
+        accepted = and_(reason == StagingReason.SCHEMA_REVIEW, is_accepted(STAGED_BACKLOG))
+        waits = or_(reason == StagingReason.LINEAGE_PAUSED, accepted)
         query = (
             select(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
             .where(_IS_STAGED, _IS_THERE, waits, STAGED_BACKLOG.c.device_id.in_(list(device_ids)))
@@ -209,7 +209,7 @@ class StagedBacklog:
 def _is_free() -> ColumnElement[bool]:
     """Whether nothing holds a sum: no pause that would.
 
-    What failed, or is missing, waits for a wish to retry; a schema that was not approved, for that.
+    What failed, or is missing, waits for a wish to retry; a schema that was not accepted, for that.
     """
     return and_(_IS_THERE, or_(*(_is_free_of(reason) for reason in HELD_BY)))
 
@@ -225,5 +225,5 @@ def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
         # A message of nobody known has nobody to be decided for.
         return and_(free, STAGED_BACKLOG.c.retry, STAGED_BACKLOG.c.device_id != "")
     if reason is StagingReason.SCHEMA_REVIEW:
-        return and_(free, is_approved(STAGED_BACKLOG))
+        return and_(free, is_accepted(STAGED_BACKLOG))
     return free

@@ -7,12 +7,13 @@ import pytest
 
 from ilyama_assets.drains.errors import ReleaseFailed
 from ilyama_assets.drains.protocol import Intake
-from ilyama_protocol.intake.lineage_rulings import StagingReason
+from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.bindings import BindingScope, PolicyAcceptance
 from ilyama_resources.postgres.drains import DrainState
 from ilyama_resources.postgres.staged_backlog import StagedSum
-from tests.governed import HASH, TABLE, register
+from tests.governed import HASH, TABLE, act_on, asked, queue, register, reviewing, reviews
 from tests.platform import Platform
 
 DAY = date(2026, 4, 28)
@@ -26,6 +27,16 @@ def gateway(platform_without_spark: Platform) -> Gateway:
 def staged(device_id: str, drain_id: int = 1) -> StagedSum:
     place = (device_id, TABLE, StagingReason.LINEAGE_PAUSED.value, HASH, drain_id)
     return StagedSum(*place, rows=5, bytes=100)
+
+
+def waiting(device_id: str) -> StagedSum:
+    return staged(device_id)._replace(staging_reason=StagingReason.SCHEMA_REVIEW.value)
+
+
+def accept(gateway: Gateway, device_id: str, project: str | None) -> None:
+    with gateway.transaction() as tx:
+        tx.bindings.accept([PolicyAcceptance(project, TABLE, HASH, 5, device_id)])
+        tx.commit()
 
 
 def stage(gateway: Gateway, *sums: StagedSum) -> None:
@@ -63,6 +74,41 @@ def test_a_release_that_does_not_find_its_rows_is_given_up_and_intake_goes_on(
     assert drain.state is DrainState.DONE
     assert drain.note == "the release was given up: 5 staged rows are not there"
     assert free(gateway) == [there]
+
+
+@pytest.mark.parametrize("project", ["a", None])
+def test_rows_of_a_schema_that_a_policy_accepted_since_are_released(
+    gateway: Gateway, project: str | None
+) -> None:
+    register(gateway, "dev-1", project=project)
+    register(gateway, "dev-2")
+    sums = [waiting(device_id) for device_id in ("dev-1", "dev-2")]
+    stage(gateway, *sums)
+    assert free(gateway) == []
+
+    accept(gateway, "dev-1", project)
+
+    assert free(gateway) == sums[:1]
+    with gateway.transaction() as tx:
+        assert tx.backlog.tables_of(["dev-1", "dev-2"]) == {"dev-1": [TABLE]}
+        scopes = [BindingScope.of("dev-1", project)]
+        assert tx.bindings.of(scopes, approved_only=True) == []
+
+
+def test_rows_of_a_refused_schema_stay_when_a_policy_accepts_it_of_another_device(
+    gateway: Gateway,
+) -> None:
+    register(gateway, "dev-1", "dev-2", project="a")
+    queue(gateway, asked("dev-1"))
+    stage(gateway, waiting("dev-1"))
+    reviewing(gateway).reject(act_on(reviews(gateway)[0]))
+    with gateway.transaction() as tx:
+        tx.pauses.clear([("dev-1", TABLE)], PauseReason.SCHEMA_REVIEW)
+        tx.commit()
+
+    accept(gateway, "dev-2", "a")
+
+    assert free(gateway) == []
 
 
 def test_missing_rows_are_looked_for_again_when_somebody_asks(gateway: Gateway) -> None:
