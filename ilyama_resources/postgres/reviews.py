@@ -210,10 +210,12 @@ class Reviews:
         """Lift the pause of the lineages that share a review, where everything is decided.
 
         The newest review of a lineage speaks for it: in which order others are decided makes no
-        difference.
+        difference. An approval does not wait for what was abandoned.
         """
         sharing = select(_R.device_id, _R.source_table).where(_shares_with(review))
-        return self._lift(sharing, unless=(ReviewState.REJECTED, ReviewState.ABANDONED))
+        state = self._connection.scalar(select(_R.state).where(_R.review_id == review.review_id))
+        undecided = () if state == ReviewState.APPROVED else (ReviewState.ABANDONED,)
+        return self._lift(sharing, unless=(ReviewState.REJECTED, *undecided))
 
     def resume_lapsed(self, lineages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Lift the pause of lineages whose devices went back to a schema that was accepted.

@@ -206,6 +206,22 @@ def test_an_abandoned_review_pauses_only_while_the_device_sends_the_schema(
     assert paused(gateway) == ["dev-1"]
 
 
+def test_an_approval_does_not_wait_for_a_newer_review_that_was_abandoned(
+    gateway: Gateway,
+) -> None:
+    register(gateway, "dev-1")
+    queue(gateway, asked("dev-1"))
+    queue(gateway, asked("dev-1", OTHER))
+    desk = reviewing(gateway)
+    first, second = reviews(gateway)
+    desk.abandon(act_on(second))
+    assert paused(gateway) == ["dev-1"]
+
+    desk.approve(act_on(first))
+
+    assert paused(gateway) == []
+
+
 def test_a_lineage_waits_for_every_open_review(gateway: Gateway) -> None:
     register(gateway, "dev-1")
     queue(gateway, asked("dev-1"), asked("dev-1", OTHER))
