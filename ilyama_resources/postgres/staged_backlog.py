@@ -163,14 +163,18 @@ class StagedBacklog:
         return FreeRows(lineages, int(rows), int(size))
 
     def releasable(self, *, at_most_bytes: int) -> list[StagedSum]:
-        """What can be released now, the oldest first: one sum at least, then up to a size."""
+        """What can be released now, the oldest first: one lineage at least, then up to a size.
+
+        What one drain staged of a lineage stays together: its order would be lost between two.
+        """
         oldest_first = (STAGED_BACKLOG.c.drain_id, *_FIELDS[:4])
-        before = (
-            func.sum(STAGED_BACKLOG.c.bytes).over(order_by=oldest_first) - STAGED_BACKLOG.c.bytes
-        )
-        free = select(*_FIELDS, before.label("before")).where(_IS_STAGED, _is_free()).subquery()
+        size, together = func.sum(STAGED_BACKLOG.c.bytes), oldest_first[:3]
+        upto = size.over(order_by=together)
+        before = upto - size.over(partition_by=together)
+        sizes = (upto.label("upto"), before.label("before"))
+        free = select(*_FIELDS, *sizes).where(_IS_STAGED, _is_free()).subquery()
         query = select(*(free.c[name] for name in StagedSum._fields)).where(
-            or_(free.c.before == 0, free.c.before + free.c.bytes <= at_most_bytes)
+            or_(free.c.before == 0, free.c.upto <= at_most_bytes)
         )
         query = query.order_by(*(free.c[column.name] for column in oldest_first))
         return [StagedSum(*row) for row in self._connection.execute(query)]

@@ -123,3 +123,13 @@ def test_missing_rows_are_looked_for_again_when_somebody_asks(gateway: Gateway) 
         assert tx.backlog.retry(StagingReason.ENGINE_ERROR) == 5
         tx.commit()
     assert free(gateway) == [staged("dev-1")]
+
+
+def test_what_one_drain_staged_of_a_lineage_is_released_together(gateway: Gateway) -> None:
+    register(gateway, "dev-1", "dev-2")
+    both = [staged("dev-1")._replace(schema_hash=name) for name in ("a", "b")]
+    stage(gateway, *both, staged("dev-1", 2), staged("dev-2"))
+
+    assert free(gateway, 100) == both
+    assert free(gateway, 300) == [*both, staged("dev-2")]
+    assert free(gateway, 400) == [*both, staged("dev-2"), staged("dev-1", 2)]
