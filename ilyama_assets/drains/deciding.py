@@ -9,11 +9,12 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ilyama_assets.drains.errors import DrainInterrupted, WorkerStale
+from ilyama_assets.drains.errors import DrainInterrupted, ReleaseFailed, WorkerStale
 from ilyama_assets.drains.lookups import HistoryLookup
 from ilyama_assets.drains.orders import (
     DeviceOrder,
     Products,
+    TaskFailed,
     WorkOrder,
     decode_products,
     encode,
@@ -77,10 +78,7 @@ class Decider:
             for number, group in enumerate(spread(devices, self._tasks_for(devices)))
         ]
         products = self._products(orders)
-        for failure in (p.failure for p in products if p.failure is not None):
-            if failure.sentence == STALE_BUILD:
-                raise WorkerStale(failure.sentence)
-            raise DrainInterrupted(failure.sentence)
+        _refuse_failures([p.failure for p in products if p.failure is not None])
         return products
 
     def _tasks_for(self, devices: Sequence[DeviceOrder]) -> int:
@@ -93,3 +91,15 @@ class Decider:
         bodies = pa.table({"body": pa.array(map(encode, orders), pa.binary())})
         frame = self._session.createDataFrame(bodies).mapInArrow(decide_orders, PRODUCTS_DDL)
         return [decode_products(body.as_py()) for body in frame.toArrow()["products"]]
+
+
+def _refuse_failures(failures: Sequence[TaskFailed]) -> None:
+    """A release is given up for rows that are not there, not for what would pass."""
+    for failure in failures:
+        if failure.sentence == STALE_BUILD:
+            raise WorkerStale(failure.sentence)
+        if not failure.missing:
+            raise DrainInterrupted(failure.sentence)
+    if failures:
+        missing = [found for failure in failures for found in failure.missing]
+        raise ReleaseFailed(failures[0].sentence, missing)

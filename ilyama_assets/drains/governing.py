@@ -23,7 +23,7 @@ def pin_rules(
     """Give each device the rules for it alone, and tell those of all their projects."""
     known = [device.device_id for device in devices if device.device_id is not None]
     projects = tx.devices.projects(known)
-    own = _by_scope(tx, ((ScopeKind.DEVICE, device_id) for device_id in known))
+    own = _by_scope(tx, ((ScopeKind.DEVICE, device_id) for device_id in known), approved_only=True)
     pauses = tx.pauses.of_devices(known)
     lapsed, backlog = _by_device(tx.reviews.lapsed(pauses)), tx.backlog.tables_of(known)
     for device in devices:
@@ -54,9 +54,12 @@ def _by_device(lineages: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 _OfScope = dict[str, list[StoredBinding]]
 
 
-def _by_scope(tx: Transaction, scopes: Iterable[tuple[str, str]]) -> _OfScope:
+def _by_scope(
+    tx: Transaction, scopes: Iterable[tuple[str, str]], *, approved_only: bool = False
+) -> _OfScope:
     found: _OfScope = {}
-    for binding in tx.bindings.of(BindingScope(*scope) for scope in scopes):
+    wanted = (BindingScope(*scope) for scope in scopes)
+    for binding in tx.bindings.of(wanted, approved_only=approved_only):
         found.setdefault(binding.scope.scope_id, []).append(binding)
     return found
 

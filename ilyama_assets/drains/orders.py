@@ -121,6 +121,8 @@ class TaskFailed(msgspec.Struct):
     """A task that could not go on for want of something outside its messages."""
 
     sentence: str
+    missing: list[StagedSum] = []
+    """What was to be released and is not there."""
 
 
 class RejectedNumbers(msgspec.Struct, frozen=True):
@@ -160,7 +162,7 @@ class Products(msgspec.Struct):
     staged: list[StagedSum] = []
     reviews: list[ReviewAsked] = []
     accepted: list[PolicyAcceptance] = []
-    """Schemas that policies accepted in projects."""
+    """Schemas that policies accepted."""
     resumed: list[tuple[str, str]] = []
     """Lineages whose devices went back to an accepted schema."""
     pauses: list[LineagePaused] = []

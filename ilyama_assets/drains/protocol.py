@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from ilyama_assets.drains.closing import close_drain
 from ilyama_assets.drains.deciding import Decider
-from ilyama_assets.drains.errors import DrainHeld, DrainInterrupted, WarehouseAhead
+from ilyama_assets.drains.errors import DrainHeld, DrainInterrupted, ReleaseFailed, WarehouseAhead
 from ilyama_assets.drains.orders import WorkOrder
 from ilyama_assets.drains.planning import Plan, plan_drain, plan_release
 from ilyama_assets.drains.recalling import recall_rejections
@@ -272,6 +272,9 @@ class Intake:
         """Do not count an attempt that failed for no fault of the drain's messages."""
         try:
             yield
+        except ReleaseFailed as error:
+            self._give_up(drain, error)
+            raise
         except DrainInterrupted as error:
             with self.gateway.transaction() as tx:
                 tx.drains.forgive_attempt(drain.drain_id, note=str(error))
@@ -290,6 +293,13 @@ class Intake:
             raise DrainInterrupted(
                 f"drain {drain.drain_id} could not be decided and will be tried again. {reason}"
             ) from error
+
+    def _give_up(self, drain: Drain, error: ReleaseFailed) -> None:
+        """Rows that are not there must not stop intake; nor are they looked for every time."""
+        with self.gateway.transaction() as tx:
+            tx.drains.abandon(drain.drain_id, f"the release was given up: {error}")
+            tx.backlog.miss(error.missing)
+            tx.commit()
 
     def _hold(self, drain: Drain, note: str) -> NoReturn:
         with self.gateway.transaction() as tx:

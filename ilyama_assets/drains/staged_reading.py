@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,10 +29,21 @@ _CHOICE_SCHEMA = pa.schema([STAGED_ROWS.schema.field(name) for name in _CHOICE])
 _READ = [name for name in STAGED_ROWS.file_schema.names if name not in ("payload", "error")]
 
 Decided = DecidedRows | DecidedSamples
+_Key = tuple[str, str, str, str, int]
 
 
 class StagedRowsMissing(Exception):
     """The table does not hold what the records say was set aside."""
+
+    def __init__(self, missing: Sequence[StagedSum]) -> None:
+        self.missing = list(missing)
+        rows = sum(found.rows for found in missing)
+        places = sorted({f"{found.source_table} of {found.device_id}" for found in missing})
+        more = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
+        super().__init__(
+            f"{rows:,} staged rows are to be released that staged_rows does not hold as they "
+            f"were counted: {places[0]}{more}"
+        )
 
 
 def files_of(warehouse: Warehouse, released: Sequence[StagedSum]) -> list[str]:
@@ -48,29 +61,44 @@ def holds_rows(path: str) -> bool:
     return "source_pk_hash" in pq.read_schema(path).names
 
 
+def _is_readable(path: str) -> bool:
+    """A file that is lost is told by what it should hold, not by its name."""
+    return Path(path).exists() and holds_rows(path)
+
+
 def read_staged(
     paths: Iterable[str], released: Sequence[StagedSum]
 ) -> dict[str, Iterator[Decided]]:
     """What is to be released, by device: telemetry, then rows, each in the order it came in.
 
     Raises:
-        StagedRowsMissing: There are not as many rows as the sums say.
+        StagedRowsMissing: There are not as many rows as a sum says.
     """
     sums = [found for found in released if found.staging_reason in DECIDED]
     wanted = _wanted(sums)
-    parts = [_chosen(path, wanted, _READ) for path in paths if holds_rows(path)]
+    parts = [_chosen(path, wanted, _READ) for path in paths if _is_readable(path)]
     rows = pa.concat_tables([STAGED_ROWS.file_schema.empty_table().select(_READ), *parts])
-    _refuse_other_than(sum(found.rows for found in sums), rows)
+    _refuse_missing(sums, _counted(rows), "rows")
     by_device = _by_device(rows) if rows.num_rows else ()
     return {device_id: decided(device_id, found) for device_id, found in by_device}
 
 
-def _refuse_other_than(count: int, rows: pa.Table) -> None:
+def _refuse_missing(sums: Sequence[StagedSum], read: Mapping[_Key, int], measure: str) -> None:
     """What is marked as released must have been read: else it would be lost without a word."""
-    if rows.num_rows != count:
-        raise StagedRowsMissing(
-            f"{count:,} staged rows are to be released, but staged_rows has {rows.num_rows:,}"
-        )
+    missing = [found for found in sums if read.get(found[:5], 0) != getattr(found, measure)]
+    if missing:
+        raise StagedRowsMissing(missing)
+
+
+def _counted(rows: pa.Table) -> dict[_Key, int]:
+    """How many rows there are of each sum."""
+    counts = _keys(rows).group_by(list(_CHOICE)).aggregate([([], "count_all")]).to_pylist()
+    return {_key(row): row["count_all"] for row in counts}
+
+
+def _key(row: Mapping[str, Any]) -> _Key:
+    device_id, table, reason, schema_hash = (row[name] or "" for name in _CHOICE[:4])
+    return device_id, table, reason, schema_hash, row["drain_id"]
 
 
 def decided(device_id: str, staged: pa.Table) -> Iterator[Decided]:
@@ -107,13 +135,21 @@ def _keys(rows: pa.Table) -> pa.Table:
 
 
 def read_undecided(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[str, list[Message]]:
-    """Messages that broke the engine and are to be decided anew, by device and in order."""
+    """Messages that broke the engine and are to be decided anew, by device and in order.
+
+    Raises:
+        StagedRowsMissing: There are not as many bytes as a sum says; how many rows a message
+            would have had was a guess.
+    """
     broken = [found for found in released if found.staging_reason == StagingReason.ENGINE_ERROR]
     found: dict[str, list[Message]] = {}
-    for path in paths if broken else ():
-        rows = _chosen(path, _wanted(broken), [*_READ, "payload"]) if holds_rows(path) else None
-        for row in in_microseconds(rows).to_pylist() if rows is not None else ():
+    read: Counter[_Key] = Counter()
+    for path in filter(_is_readable, paths if broken else ()):
+        rows = _chosen(path, _wanted(broken), [*_READ, "payload"])
+        for row in in_microseconds(rows).to_pylist():
             found.setdefault(row["device_id"], []).append(_message(row))
+            read[_key(row)] += len(row["payload"])
+    _refuse_missing(broken, read, "bytes")
     for messages in found.values():
         messages.sort(key=attrgetter("landed_at"))
     return found

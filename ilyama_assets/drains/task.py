@@ -91,7 +91,7 @@ def carry_out(order: WorkOrder) -> Products:
     try:
         return _Task(order).run()
     except StagedRowsMissing as error:
-        return Products(failure=TaskFailed(str(error)))
+        return Products(failure=TaskFailed(str(error), error.missing))
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
             return Products(failure=TaskFailed(f"the disk does not take more: {error.strerror}"))
@@ -186,9 +186,11 @@ class _Task:
     def _keep_schemas(self, device_id: str, schemas: SchemaIntake) -> None:
         self._products.reviews += schemas.reviews.values()
         self._products.resumed += [(device_id, table) for table in schemas.resumed]
-        if (project := schemas.project_id) is not None:
-            accepted = (PolicyAcceptance(project, *a) for a in schemas.accepted_by_policy)
-            self._products.accepted += accepted
+        project = schemas.project_id
+        self._products.accepted += [
+            PolicyAcceptance(project, *accepted, device_id=device_id)
+            for accepted in schemas.accepted_by_policy
+        ]
 
     def _write_down(self) -> None:
         """Encode what was decided of many small devices together."""

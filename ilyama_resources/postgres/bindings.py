@@ -8,14 +8,25 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, FromClause, and_, exists, or_, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    and_,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Actions
+from ilyama_protocol.governance.reviews import ReviewState
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.pairs import these
-from ilyama_resources.postgres.schema import DEVICE, SCHEMA_BINDING, TABLE_SCHEMA
+from ilyama_resources.postgres.schema import DEVICE, SCHEMA_BINDING, SCHEMA_REVIEW, TABLE_SCHEMA
 
 _actions = msgspec.json.Decoder(Actions)
 _columns = msgspec.json.Decoder(tuple[SchemaColumn, ...])
@@ -55,12 +66,18 @@ class StoredBinding(NamedTuple):
 
 
 class PolicyAcceptance(NamedTuple):
-    """A schema that a policy accepted for a device of a project."""
+    """A schema that a policy accepted for a device of a project, or for one that has none."""
 
-    project_id: str
+    project_id: str | None
     source_table: str
     schema_hash: str
     holds_from: int
+    device_id: str = ""
+
+    @property
+    def scope(self) -> BindingScope:
+        """Where it is remembered."""
+        return BindingScope.of(self.device_id, self.project_id)
 
 
 _KEY = [SCHEMA_BINDING.c[n] for n in ("scope_kind", "scope_id", "source_table", "schema_hash")]
@@ -72,14 +89,17 @@ class Bindings:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def of(self, scopes: Iterable[BindingScope]) -> list[StoredBinding]:
+    def of(
+        self, scopes: Iterable[BindingScope], *, approved_only: bool = False
+    ) -> list[StoredBinding]:
         """What is bound in the given scopes, the oldest first; not what still keeps pauses."""
         c = SCHEMA_BINDING.c
+        wanted = [c.holding.is_(False), *([c.review_id.is_not(None)] if approved_only else ())]
         joined = SCHEMA_BINDING.outerjoin(TABLE_SCHEMA, TABLE_SCHEMA.c.schema_hash == c.schema_hash)
         query = (
             select(*_KEY, c.holds_from, c.actions, TABLE_SCHEMA.c.columns, c.review_id)
             .select_from(joined)
-            .where(tuple_(c.scope_kind, c.scope_id).in_(these(scopes)), c.holding.is_(False))
+            .where(tuple_(c.scope_kind, c.scope_id).in_(these(scopes)), *wanted)
             .order_by(c.bound_at, *_KEY)
         )
         return [_binding(*row) for row in self._connection.execute(query)]
@@ -117,7 +137,10 @@ class Bindings:
     def accept(self, accepted: Iterable[PolicyAcceptance]) -> None:
         """Remember what policies accepted; what is bound already stays as it is."""
         now = datetime.now(UTC)
-        rows = [(ScopeKind.PROJECT, *a[:3], None, a.holds_from, False, None, now) for a in accepted]
+        rows = [
+            (*a.scope, a.source_table, a.schema_hash, None, a.holds_from, False, None, now)
+            for a in accepted
+        ]
         if not rows:
             return
         incoming = copied(self._connection, SCHEMA_BINDING, rows)
@@ -132,6 +155,31 @@ def is_approved(of: FromClause, *, holding: bool = False) -> ColumnElement[bool]
 
     An approval that is `holding` leaves open what rows cannot do without.
     """
+    bound = SCHEMA_BINDING.c
+    return _is_bound(of, bound.review_id.is_not(None), bound.holding.is_(holding))
+
+
+def is_accepted(of: FromClause) -> ColumnElement[bool]:
+    """Whether it was approved, or a policy accepted it and nobody refused it to the device."""
+    bound = SCHEMA_BINDING.c
+    by_policy = _is_bound(of, bound.review_id.is_(None), bound.holding.is_(False))
+    return or_(is_approved(of), and_(by_policy, ~_is_rejected(of)))
+
+
+def _is_rejected(of: FromClause) -> ColumnElement[bool]:
+    """Whether the last word on the schema of a line was a rejection."""
+    newest = SCHEMA_REVIEW.alias("newest").c
+    state = (
+        select(newest.state)
+        .where(*(newest[n] == of.c[n] for n in ("device_id", "source_table", "schema_hash")))
+        .order_by(newest.review_id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return func.coalesce(state, "") == ReviewState.REJECTED.value
+
+
+def _is_bound(of: FromClause, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     bound, owner = SCHEMA_BINDING.c, DEVICE.alias("owner").c
     in_project = and_(bound.scope_kind == ScopeKind.PROJECT, bound.scope_id == owner.project_id)
     by_itself = and_(bound.scope_kind == ScopeKind.DEVICE, bound.scope_id == owner.device_id)
@@ -140,8 +188,7 @@ def is_approved(of: FromClause, *, holding: bool = False) -> ColumnElement[bool]
         or_(in_project, by_itself),
         bound.source_table == of.c.source_table,
         bound.schema_hash == of.c.schema_hash,
-        bound.review_id.is_not(None),
-        bound.holding.is_(holding),
+        *conditions,
     )
 
 

@@ -148,11 +148,35 @@ class Reviews:
         incoming = self._with_projects(copied(self._connection, SCHEMA_REVIEW, rows))
         unanswered = ~is_approved(incoming)
         self._pause(select(incoming).where(unanswered).subquery())
-        answered = or_(_is_asked(incoming), is_approved(incoming, holding=True))
-        new = _queued(incoming, drain_id=drain_id, asked=and_(unanswered, ~answered))
+        held = is_approved(incoming, holding=True)
+        open_to_ask = and_(unanswered, ~_is_asked(incoming))
+        self._share(_queued(incoming, drain_id=drain_id, asked=and_(open_to_ask, held)))
+        new = _queued(incoming, drain_id=drain_id, asked=and_(open_to_ask, ~held))
+        return len(self._insert(new))
+
+    def _insert(self, new: Select[Any]) -> list[int]:
         names = [*_NEW, "project_id", "state", "action_version", "opened_by", "opened_at"]
         statement = postgresql.insert(SCHEMA_REVIEW).from_select(names, new)
-        return self._connection.execute(statement.on_conflict_do_nothing()).rowcount
+        returning = statement.on_conflict_do_nothing().returning(_R.review_id)
+        return list(self._connection.scalars(returning))
+
+    def _share(self, new: Select[Any]) -> None:
+        """Give lineages their part in an approval that keeps them paused, each once."""
+        some, holder = new.subquery(), SCHEMA_REVIEW.alias("holder")
+        known = exists().where(
+            *(_R[n] == some.c[n] for n in ("device_id", "source_table", "schema_hash")),
+            _R.state == ReviewState.APPROVED,
+            *_holds(_R),
+        )
+        ids = self._insert(select(some).where(~known))
+        decided = ("decided_at", "decided_by", "note", "actions")
+        same = [holder.c[n] == _R[n] for n in ("project_id", "source_table", "schema_hash")]
+        values = {"state": ReviewState.APPROVED, "shared_from": holder.c.review_id}
+        self._connection.execute(
+            update(SCHEMA_REVIEW)
+            .where(_R.review_id.in_(ids), *same, *_holds(holder.c), holder.c.shared_from.is_(None))
+            .values(values | {name: holder.c[name] for name in decided})
+        )
 
     def reopen(self, review: Review, *, actor: str, note: str | None) -> int:
         """Ask again about a schema that was decided; tell the number of the new review."""
@@ -262,10 +286,12 @@ class Reviews:
         """Lift the pause of the lineages that share a review, where everything is decided.
 
         The newest review of a lineage speaks for it: in which order others are decided makes no
-        difference.
+        difference. An approval does not wait for what was abandoned.
         """
         sharing = select(_R.device_id, _R.source_table).where(_shares_with(review))
-        return self._lift(sharing, unless=(ReviewState.REJECTED, ReviewState.ABANDONED))
+        state = self._connection.scalar(select(_R.state).where(_R.review_id == review.review_id))
+        undecided = () if state == ReviewState.APPROVED else (ReviewState.ABANDONED,)
+        return self._lift(sharing, unless=(ReviewState.REJECTED, *undecided))
 
     def resume_lapsed(self, lineages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Lift the pause of lineages whose devices went back to a schema that was accepted.
@@ -336,15 +362,18 @@ def _is_held(*states: str) -> ColumnElement[bool]:
         newer.c.source_table == other.c.source_table,
         newer.c.review_id > other.c.review_id,
     )
-    held = exists().where(
-        SCHEMA_BINDING.c.review_id == func.coalesce(other.c.shared_from, other.c.review_id),
-        SCHEMA_BINDING.c.holding,
-    )
+    held = and_(*_holds(other.c))
     return exists().where(
         other.c.device_id == pause.device_id,
         other.c.source_table == pause.source_table,
         or_(other.c.state.in_(OPEN), and_(is_newest, or_(other.c.state.in_(states), held))),
     )
+
+
+def _holds(review: Any) -> list[ColumnElement[bool]]:
+    """Whether the approval of a review, or that it shares, keeps lineages paused."""
+    origin = func.coalesce(review.shared_from, review.review_id)
+    return [exists().where(SCHEMA_BINDING.c.review_id == origin, SCHEMA_BINDING.c.holding)]
 
 
 def _shares_with(review: Review) -> ColumnElement[bool]:

@@ -107,9 +107,11 @@ STAGED_BACKLOG = Table(
     Column("bytes", BigInteger, nullable=False),
     Column("retry", Boolean, nullable=False, server_default="false"),
     Column("released_in", BigInteger),
+    Column("missing", Boolean, nullable=False, server_default="false"),
 )
 """What each drain has set aside; `released_in` is the drain that has materialized it since.
 
+`missing` was not found by a release, and waits for somebody who asks for another attempt.
 Of whole messages the schema is not known: its hash is empty."""
 
 SEQUENCE_RESET = Table(

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from ilyama_protocol.intake.lineage_rulings import HELD_BY, RETRIED_ON_REQUEST, StagingReason
-from ilyama_resources.postgres.bindings import is_approved
+from ilyama_resources.postgres.bindings import is_accepted
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.current_values import Lineage
 from ilyama_resources.postgres.pairs import these
@@ -80,7 +80,9 @@ class BacklogSize(NamedTuple):
 
 _FIELDS = [STAGED_BACKLOG.c[name] for name in StagedSum._fields]
 _KEY = StagedSum._fields[:5]
+_UNTOUCHED = (False, None, False)
 _IS_STAGED = STAGED_BACKLOG.c.released_in.is_(None)
+_IS_THERE = STAGED_BACKLOG.c.missing.is_(False)
 
 
 class StagedBacklog:
@@ -91,7 +93,7 @@ class StagedBacklog:
 
     def add(self, sums: Iterable[StagedSum]) -> None:
         """Note what a drain has set aside."""
-        rows = [(*found, False, None) for found in sums]
+        rows = [(*found, *_UNTOUCHED) for found in sums]
         if rows:
             incoming = copied(self._connection, STAGED_BACKLOG, rows)
             columns = [column.name for column in incoming.columns]
@@ -100,12 +102,12 @@ class StagedBacklog:
     def tables_of(self, device_ids: Iterable[str]) -> dict[str, list[str]]:
         """The tables of devices of which rows wait for nothing but their turn, or a resume."""
         reason = STAGED_BACKLOG.c.staging_reason
-        # Nobody knows whether what was not approved will ever come.
-        approved = and_(reason == StagingReason.SCHEMA_REVIEW, is_approved(STAGED_BACKLOG))
-        waits = or_(reason == StagingReason.LINEAGE_PAUSED, approved)
+        # Nobody knows whether what was not accepted will ever come.
+        accepted = and_(reason == StagingReason.SCHEMA_REVIEW, is_accepted(STAGED_BACKLOG))
+        waits = or_(reason == StagingReason.LINEAGE_PAUSED, accepted)
         query = (
             select(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
-            .where(_IS_STAGED, waits, STAGED_BACKLOG.c.device_id.in_(list(device_ids)))
+            .where(_IS_STAGED, _IS_THERE, waits, STAGED_BACKLOG.c.device_id.in_(list(device_ids)))
             .distinct()
         )
         found: dict[str, list[str]] = {}
@@ -136,10 +138,12 @@ class StagedBacklog:
     def retry(self, reason: StagingReason, lineage: Lineage | None = None) -> list[int]:
         """Ask for another attempt at what failed, of one lineage or of all; the rows of each sum.
 
-        A sum of messages that cannot be read has no rows, but is one.
+        A sum of messages that cannot be read has no rows, but is one. What a release did not find
+        is looked for again.
         """
-        statement = update(STAGED_BACKLOG).values(retry=True)
-        statement = statement.where(_IS_STAGED, STAGED_BACKLOG.c.staging_reason == reason)
+        failed = or_(STAGED_BACKLOG.c.staging_reason == reason, STAGED_BACKLOG.c.missing)
+        statement = update(STAGED_BACKLOG).values(retry=True, missing=False)
+        statement = statement.where(_IS_STAGED, failed)
         if lineage is not None:
             place = tuple_(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
             statement = statement.where(place.in_(these([lineage])))
@@ -160,14 +164,18 @@ class StagedBacklog:
         return FreeRows(lineages, int(rows), int(size))
 
     def releasable(self, *, at_most_bytes: int) -> list[StagedSum]:
-        """What can be released now, the oldest first: one sum at least, then up to a size."""
+        """What can be released now, the oldest first: one lineage at least, then up to a size.
+
+        What one drain staged of a lineage stays together: its order would be lost between two.
+        """
         oldest_first = (STAGED_BACKLOG.c.drain_id, *_FIELDS[:4])
-        before = (
-            func.sum(STAGED_BACKLOG.c.bytes).over(order_by=oldest_first) - STAGED_BACKLOG.c.bytes
-        )
-        free = select(*_FIELDS, before.label("before")).where(_IS_STAGED, _is_free()).subquery()
+        size, together = func.sum(STAGED_BACKLOG.c.bytes), oldest_first[:3]
+        upto = size.over(order_by=together)
+        before = upto - size.over(partition_by=together)
+        sizes = (upto.label("upto"), before.label("before"))
+        free = select(*_FIELDS, *sizes).where(_IS_STAGED, _is_free()).subquery()
         query = select(*(free.c[name] for name in StagedSum._fields)).where(
-            or_(free.c.before == 0, free.c.before + free.c.bytes <= at_most_bytes)
+            or_(free.c.before == 0, free.c.upto <= at_most_bytes)
         )
         query = query.order_by(*(free.c[column.name] for column in oldest_first))
         return [StagedSum(*row) for row in self._connection.execute(query)]
@@ -187,22 +195,28 @@ class StagedBacklog:
 
     def release(self, released: Iterable[StagedSum], *, drain_id: int) -> None:
         """Note which drain has materialized what."""
-        rows = [(*found, False, None) for found in released]
+        self._mark(released, released_in=drain_id)
+
+    def miss(self, sums: Iterable[StagedSum]) -> None:
+        """Note what a release did not find; it is not chosen again until somebody asks."""
+        self._mark(sums, missing=True)
+
+    def _mark(self, sums: Iterable[StagedSum], **values: int) -> None:
+        rows = [(*found, *_UNTOUCHED) for found in sums]
         if not rows:
             return
         chosen = copied(self._connection, STAGED_BACKLOG, rows)
         same = [STAGED_BACKLOG.c[name] == chosen.c[name] for name in _KEY]
-        self._connection.execute(
-            update(STAGED_BACKLOG).values(released_in=drain_id).where(_IS_STAGED, *same)
-        )
+        statement = update(STAGED_BACKLOG).values(**values)
+        self._connection.execute(statement.where(_IS_STAGED, *same))
 
 
 def _is_free() -> ColumnElement[bool]:
     """Whether nothing holds a sum: no pause that would.
 
-    What failed waits for a wish to retry; a schema that was not approved, for that.
+    What failed, or is missing, waits for a wish to retry; a schema that was not accepted, for that.
     """
-    return or_(*(_is_free_of(reason) for reason in HELD_BY))
+    return and_(_IS_THERE, or_(*(_is_free_of(reason) for reason in HELD_BY)))
 
 
 def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
@@ -216,5 +230,5 @@ def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
         # A message of nobody known has nobody to be decided for.
         return and_(free, STAGED_BACKLOG.c.retry, STAGED_BACKLOG.c.device_id != "")
     if reason is StagingReason.SCHEMA_REVIEW:
-        return and_(free, is_approved(STAGED_BACKLOG))
+        return and_(free, is_accepted(STAGED_BACKLOG))
     return free

@@ -26,7 +26,7 @@ def test_a_state_comes_back_whole_and_its_columns_lie_elsewhere(platform: Platfo
     schemas = {"5c" * 32: BoundSchema(7, COLUMNS)}
     accepted = {"5c" * 32: Binding(7, {"id": ColumnAction(Verb.IGNORE)}), "6d" * 32: Binding(8)}
     marks = {"epoch": [Mark(-1, 4)]}
-    telemetry = TelemetryState(5, 2, 5, 77, 1, 3, [Mark(-1, 4)])
+    telemetry = TelemetryState(5, 2, 5, 77, 1, 3, [7], [Mark(-1, 4)])
     lineage = LineageState(
         {"epoch": 3}, {"epoch": 1}, schemas, marks, telemetry, failures=2, accepted=accepted
     )

@@ -217,6 +217,22 @@ def test_an_abandoned_review_pauses_only_while_the_device_sends_the_schema(
     assert paused(gateway) == ["dev-1"]
 
 
+def test_an_approval_does_not_wait_for_a_newer_review_that_was_abandoned(
+    gateway: Gateway,
+) -> None:
+    register(gateway, "dev-1")
+    queue(gateway, asked("dev-1"))
+    queue(gateway, asked("dev-1", OTHER))
+    desk = reviewing(gateway)
+    first, second = reviews(gateway)
+    desk.abandon(act_on(second))
+    assert paused(gateway) == ["dev-1"]
+
+    desk.approve(act_on(first))
+
+    assert paused(gateway) == []
+
+
 def test_a_lineage_waits_for_every_open_review(gateway: Gateway) -> None:
     register(gateway, "dev-1")
     queue(gateway, asked("dev-1"), asked("dev-1", OTHER))
@@ -350,6 +366,26 @@ def test_a_deferred_key_keeps_the_lineage_paused_until_it_is_asked_again(
     desk.approve(act_on(again))
     assert paused(gateway) == []
     assert bound(gateway, BindingScope.of("dev-1", None)) == [("dev-1", HASH)]
+
+
+def test_a_held_approval_holds_a_device_that_sends_the_schema_later_until_all_is_decided(
+    gateway: Gateway,
+) -> None:
+    register(gateway, "a-1", "a-2", project="a")
+    queue(gateway, asked("a-1"))
+    desk = reviewing(gateway)
+    held = desk.approve(act_on(reviews(gateway)[0]), mirrored(NAMES) | {"id": DEFER})
+
+    assert queue(gateway, asked("a-2")) == 0
+    assert queue(gateway, asked("a-2"), asked("a-1")) == 0
+    _, later = reviews(gateway)
+    assert (later.device_id, later.state, later.shared_from) == ("a-2", "approved", held.review_id)
+    assert (later.actions, later.decided_by) == (held.actions, "ann")
+    with gateway.transaction() as tx:
+        assert tx.reviews.lapsed(["a-1", "a-2"]) == []
+
+    desk.approve(act_on(desk.reopen(act_on(held))))
+    assert paused(gateway) == []
 
 
 def test_an_approval_that_binds_is_not_asked_again(gateway: Gateway) -> None:

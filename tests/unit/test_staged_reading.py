@@ -1,0 +1,83 @@
+"""What is to be released is read in full, or what is missing of it is told."""
+
+from pathlib import Path
+
+import pytest
+
+from ilyama_assets.drains.encoding import Encoder
+from ilyama_assets.drains.staged_reading import StagedRowsMissing, read_staged, read_undecided
+from ilyama_assets.tables import STAGED_ROWS
+from ilyama_protocol.governance.rules import DeviceRules
+from ilyama_protocol.intake.engine import Device, IntakeEngine
+from ilyama_protocol.intake.lineage_rulings import PauseReason
+from ilyama_protocol.intake.outcomes import DecidedRows, Origin
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
+from ilyama_protocol.intake.state import DeviceState
+from ilyama_resources.data_files import PARTITION, write_data_file
+from ilyama_resources.postgres.staged_backlog import StagedSum
+from tests.unit.intake.traffic import DEVICE_ID, TABLE, batch, change, decided, message
+
+DRAIN = 7
+
+
+def _paused() -> IntakeEngine:
+    rules = SchemaRulings(DeviceRules(pauses={TABLE: [PauseReason.OPERATOR]}))
+    engine = IntakeEngine(Device(DEVICE_ID), DeviceState(), rulings=rules)
+    return decided([batch(change(1), change(2))], engine)
+
+
+def _broken() -> IntakeEngine:
+    engine = IntakeEngine(Device(DEVICE_ID), DeviceState())
+    engine.stage(message(batch(change(1), change(2))), "a bug")
+    return engine
+
+
+def _sum(engine: IntakeEngine) -> StagedSum:
+    ((place, rows),) = engine.decisions.staged_rows.items()
+    return StagedSum(DEVICE_ID, *place, DRAIN, rows, engine.decisions.staged_bytes[place])
+
+
+def _file(folder: Path, engine: IntakeEngine) -> str:
+    rows = Encoder(DRAIN, Origin.LIVE).encode(engine.decisions.outcomes)[STAGED_ROWS.name]
+    (day,) = rows[PARTITION].unique().to_pylist()
+    rows = rows.drop_columns([PARTITION])
+    return str(folder / write_data_file(folder, STAGED_ROWS, rows, day=day, name="staged").path)
+
+
+def test_rows_that_are_there_are_read(tmp_path: Path) -> None:
+    engine = _paused()
+    found = read_staged([_file(tmp_path, engine)], [_sum(engine)])
+    (rows,) = found[DEVICE_ID]
+    assert isinstance(rows, DecidedRows)
+    assert len(rows.rows) == 2
+
+
+def test_messages_that_are_there_are_read(tmp_path: Path) -> None:
+    engine = _broken()
+    found = read_undecided([_file(tmp_path, engine)], [_sum(engine)])
+    assert [m.payload for m in found[DEVICE_ID]] == [batch(change(1), change(2))]
+
+
+def test_only_the_sums_whose_rows_are_missing_are_told(tmp_path: Path) -> None:
+    engine = _paused()
+    there = _sum(engine)
+    lost = there._replace(drain_id=DRAIN + 1)
+    with pytest.raises(StagedRowsMissing, match=f"2 staged rows .*{TABLE} of {DEVICE_ID}") as told:
+        read_staged([_file(tmp_path, engine)], [there, lost])
+    assert told.value.missing == [lost]
+
+
+def test_a_message_that_is_missing_is_told(tmp_path: Path) -> None:
+    engine = _broken()
+    there = _sum(engine)
+    lost = there._replace(drain_id=DRAIN + 1)
+    with pytest.raises(StagedRowsMissing) as told:
+        read_undecided([_file(tmp_path, engine)], [there, lost])
+    assert told.value.missing == [lost]
+
+
+def test_the_rows_of_a_lost_file_are_missing(tmp_path: Path) -> None:
+    found = _sum(_paused())
+    with pytest.raises(StagedRowsMissing) as told:
+        read_staged([str(tmp_path / "lost.parquet")], [found])
+    assert told.value.missing == [found]
