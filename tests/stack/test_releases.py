@@ -120,7 +120,7 @@ def test_missing_rows_are_looked_for_again_when_somebody_asks(gateway: Gateway) 
     assert free(gateway) == []
 
     with gateway.transaction() as tx:
-        assert tx.backlog.retry(StagingReason.ENGINE_ERROR) == 5
+        assert tx.backlog.retry(StagingReason.ENGINE_ERROR) == [5]
         tx.commit()
     assert free(gateway) == [staged("dev-1")]
 
