@@ -24,6 +24,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from ilyama_resources.postgres import GatewayUnavailable
 
@@ -53,6 +54,7 @@ _MEANINGS: Final = {
     429: "The token, or the address, has made too many requests.",
     503: "A part of the platform does not answer; try again.",
 }
+METHOD_NOT_ALLOWED: Final = 405
 _AGAIN_SOON: Final = {"Retry-After": "1"}
 
 
@@ -195,7 +197,16 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     code = _CODES.get(error.status_code, "http_error")
     message = f"{request.method} {request.url.path}: {error.detail}"
-    return _answer(error.status_code, code, message, headers=error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(sorted(_methods(request)))
+    return _answer(error.status_code, code, message, headers=headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """The methods of a path; the framework tells those of its first route only."""
+    routes = [r for r in request.app.routes if r.matches(request.scope)[0] is not Match.NONE]
+    return {method for route in routes for method in getattr(route, "methods", None) or ()}
 
 
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:

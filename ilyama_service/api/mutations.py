@@ -1,6 +1,6 @@
 """Mutations: a JSON body, read within bounds and acted on once for each idempotency key."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Header, Request, Response
@@ -86,8 +86,20 @@ MutationHere = Annotated[Mutation, Depends(_mutation)]
 
 def described(model: type[MutationBody], *, required: bool) -> dict[str, Any]:
     """The body of a mutation, for its OpenAPI description."""
-    content = {JSON: {"schema": model.model_json_schema()}}
+    schema = model.model_json_schema()
+    content = {JSON: {"schema": _inlined(schema, schema.pop("$defs", {}))}}
     return {"requestBody": {"required": required, "content": content}}
+
+
+def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """A schema without references, which would lead nowhere inside the whole document."""
+    if isinstance(schema, list):
+        return [_inlined(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if (name := schema.get("$ref")) is not None:
+        return _inlined(definitions[name.removeprefix("#/$defs/")], definitions)
+    return {word: _inlined(part, definitions) for word, part in schema.items()}
 
 
 def _require_json(request: Request) -> None:

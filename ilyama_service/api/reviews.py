@@ -130,7 +130,7 @@ def show_review(parts: PartsHere, _: PrincipalHere, review_id: ReviewId) -> Revi
 @router.post(
     "/v1/reviews/{review_id}/dry-run",
     response_model=ReviewDetail,
-    responses=documented(401, 404, 413, 415, 422, 429, 503),
+    responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
     openapi_extra=described(ActBody, required=True),
 )
 async def try_approval(mutation: MutationHere, review_id: ReviewId) -> Response:
@@ -158,7 +158,7 @@ async def act_on_review(mutation: MutationHere, review_id: ReviewId, verb: Revie
 
     def act(body: ActBody) -> ReviewItem:
         if body.actions is not None and verb is not ReviewVerb.APPROVE:
-            raise UnfitAnswer("Only an approval takes actions.")
+            raise Conflict("Only an approval takes actions.")
         chosen = Act(review_id, body.action_version, mutation.actor, body.note)
         with _refusals():
             return _item(mutation.parts.reviewing.act(verb, chosen, _actions(body)))

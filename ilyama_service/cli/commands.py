@@ -158,7 +158,7 @@ def simulate(
     ] = 0.05,
     telemetry: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the messages that are telemetry.")
-    ] = 0.2,
+    ] = 0.0,
     connections: Annotated[
         int, typer.Option(min=1, help="MQTT connections that the devices share.")
     ] = 1,

@@ -99,7 +99,7 @@ def simulation(platform: Platform, broker: EmbeddedBroker) -> Simulation:
 def test_a_run_is_found_whole_and_every_tampering_is_noticed(
     simulation: Simulation, tmp_path: Path
 ) -> None:
-    summary = simulation.run("--messages", "500")
+    summary = simulation.run("--messages", "500", "--telemetry", "0.2")
     assert (summary["published"], summary["acknowledged"]) == (500, 500)
     code, early = simulation.verify()
     assert (code, early["messages"]["lost"]) == (1, 500)
