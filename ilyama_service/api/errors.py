@@ -118,7 +118,7 @@ class Conflict(ApiError):
 
 
 class UnfitAnswer(ApiError):
-    """The actions cannot be approved."""
+    """The actions cannot be approved, or nothing is approved that could take them."""
 
     status, error_code = 422, "unfit_actions"
 

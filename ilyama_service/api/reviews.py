@@ -158,7 +158,7 @@ async def act_on_review(mutation: MutationHere, review_id: ReviewId, verb: Revie
 
     def act(body: ActBody) -> ReviewItem:
         if body.actions is not None and verb is not ReviewVerb.APPROVE:
-            raise Conflict("Only an approval takes actions.")
+            raise UnfitAnswer("Only an approval takes actions.")
         chosen = Act(review_id, body.action_version, mutation.actor, body.note)
         with _refusals():
             return _item(mutation.parts.reviewing.act(verb, chosen, _actions(body)))
