@@ -9,7 +9,7 @@ table and the transactions that move a drain from step to step.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,12 @@ from ilyama_resources.build import LOADED_BUILD
 from ilyama_resources.data_files import by_table
 from ilyama_resources.postgres.drains import Drain, DrainState
 
-_ENGINE = "ilyama_protocol.intake.engine"
+_ROWS = "ilyama_protocol.intake.row_intake"
 _EXACTNESS = {
-    f"{_ENGINE}.decide_rows": lambda _state, _memory, batch, _hashes: _all_new(batch),
-    f"{_ENGINE}.may_meet_stored_rows": lambda _before, _batch: False,
-    f"{_ENGINE}.LineageMemory.note": lambda *_: None,
-    "ilyama_assets.drains.integrity.TaskIntegrity._unique": lambda *_: None,
+    f"{_ROWS}.decide_rows": lambda _state, _memory, batch, _hashes: _all_new(batch),
+    f"{_ROWS}.may_meet_stored_rows": lambda _before, _batch: False,
+    f"{_ROWS}.LineageMemory.note": lambda *_: None,
+    "ilyama_assets.drains.integrity._repeated": lambda *_: [],
 }
 
 
@@ -69,10 +69,17 @@ def _written(intake: Intake, segments: Sequence[Path], drain_id: int) -> Seal:
 
 def append_orders(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Carry out work orders without exactness (for `mapInArrow`)."""
+    with without_exactness():
+        yield from decide_orders(batches)
+
+
+@contextmanager
+def without_exactness() -> Iterator[None]:
+    """Take every row for new, and remember none."""
     with ExitStack() as stack:
         for name, blind in _EXACTNESS.items():
             stack.enter_context(patch(name, blind))
-        yield from decide_orders(batches)
+        yield
 
 
 def _all_new(batch: Any) -> RowsDecision:

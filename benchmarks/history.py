@@ -229,6 +229,7 @@ def _moved_seal(seal: Seal, move: _Move) -> Seal:
 def _moved_state(text: str, move: _Move) -> str:
     state = decode_state(text.encode())
     state.next_received_at = (state.next_received_at or 0) + move.microseconds
+    state.spans = {epoch: (low, high + move.commits) for epoch, (low, high) in state.spans.items()}
     for lineage in state.lineages.values():
         for epoch in lineage.watermarks:
             lineage.watermarks[epoch] += move.commits

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.blind_append import without_exactness
 from benchmarks.catalog import BENCHMARKS, Benchmark
 from benchmarks.history import moved_ids
 from benchmarks.measuring import Measured, Target, always, interleaved
@@ -15,6 +16,8 @@ from benchmarks.workbench import Scale, Workbench
 from benchmarks.workloads import DEVICES, Fleet
 from ilyama_assets.drains.datapoint_ids import datapoint_ids
 from ilyama_protocol.limits import DEFAULT_LIMITS
+from tests.memory_platform import MemoryPlatform
+from tests.oracle import Event
 from tests.oracle.validation import judge
 from tests.streams.identifiers import START_US
 
@@ -98,3 +101,18 @@ def test_an_id_that_is_moved_in_time_is_the_one_it_would_have_had() -> None:
     later = ts + 123_456_789
     moments = pa.array(later).cast(pa.timestamp("us", tz="UTC"))
     assert moved_ids(datapoint_ids(ts, series), moments) == datapoint_ids(later, series)
+
+
+def test_a_blind_append_takes_a_known_row_for_new() -> None:
+    (event,) = Fleet(1, devices=1).batches(1, rows=3)
+    again = Event(event.topic, event.payload + b" ", event.received_at_us + 1)
+    exact = _rows_new(event, again)
+    with without_exactness():
+        blind = _rows_new(event, again)
+    assert (exact, blind) == ([3, 0], [3, 3])
+
+
+def _rows_new(*events: Event) -> list[int]:
+    platform = MemoryPlatform()
+    platform.drain(list(events))
+    return [line["rows_new"] for line in platform.tables["batch_ledger"]]
