@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
 from collections.abc import Callable
@@ -91,6 +92,9 @@ def interleaved(
 ) -> Measured:
     """Measure two things in turn, each of them first in every other round."""
     measured = Measured([], [])
+    # What earlier benchmarks left in this process must not be looked through again and again.
+    gc.collect()
+    gc.freeze()
     sides = [(numerator, measured.numerator), (denominator, measured.denominator)]
     for number in range(rounds):
         for prepare, seconds in sides if number % 2 == 0 else reversed(sides):

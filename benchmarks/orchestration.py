@@ -23,7 +23,7 @@ from dagster_graphql import DagsterGraphQLClient
 from benchmarks.correctness import assert_platform_is_right
 from benchmarks.measuring import Figure, Measured, Work, interleaved, timed
 from benchmarks.workbench import Workbench, land
-from benchmarks.workloads import Fleet
+from benchmarks.workloads import ROWS, Fleet
 from ilyama_assets.definitions import defs
 from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.intake import IntakeConfig, results_of, take_in
@@ -39,6 +39,7 @@ from tests.platform import Platform
 from tests.streams.identifiers import START_US
 
 BATCHES = 64
+FEW_ROWS = 256
 SAMPLED = 1
 STARTS_WITHIN_S = 120
 _TO_THE_END: dict[str, Any] = {
@@ -120,11 +121,13 @@ class _Sides:
 
         Returns the seconds of the run, by then on a warm Spark.
         """
-        events = self._fleet.batches(3 * BATCHES)
-        ways = (self._execute, self._call, self._dagster.run)
-        for number, way in enumerate(ways):
-            land(self._intake, events[number * BATCHES :][:BATCHES])
+        ways = {self._execute: FEW_ROWS, self._call: FEW_ROWS, self._dagster.run: ROWS}
+        events = []
+        for way, rows in ways.items():
+            sent = self._fleet.batches(BATCHES, rows=rows)
+            land(self._intake, sent)
             seconds = timed(way)
+            events += sent
         sampled = {self._fleet.device_id(number) for number in range(SAMPLED)}
         assert_platform_is_right(platform, events, devices=sampled)
         return seconds

@@ -19,7 +19,7 @@ from ilyama_resources.embedded.spark_server import EmbeddedSpark
 BATCHES = 128
 """As many as one drain takes."""
 PRIMARY_KEYS = 100
-SAMPLED = 2
+SAMPLED = 1
 
 
 def measure(bench: Workbench) -> Measured:

@@ -20,8 +20,17 @@ _FIRST_CODE_PORT: Final = 14000
 _NOT_FORCED_TO_DISK: Final = "-c synchronous_commit=off"
 """A crash of the machine may cost Dagster its last events: the records of drains do not rest on
 them, and a run stores dozens."""
+
+
+def _stored_by(module: str, name: str) -> dict[str, Any]:
+    config = {"postgres_url": {"env": URL_VARIABLE}}
+    return {"module": module, "class": name, "config": config}
+
+
 _CONFIGURATION: Final[dict[str, Any]] = {
-    "storage": {"postgres": {"postgres_url": {"env": URL_VARIABLE}}},
+    "event_log_storage": _stored_by("ilyama_service.dagster_event_log", "RememberingEventLog"),
+    "run_storage": _stored_by("dagster_postgres.run_storage", "PostgresRunStorage"),
+    "schedule_storage": _stored_by("dagster_postgres.schedule_storage", "PostgresScheduleStorage"),
     "telemetry": {"enabled": False},
     "nux": {"enabled": False},
     "sensors": {"use_threads": True, "num_workers": 4},

@@ -97,7 +97,7 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         staged=[found for p in products for found in p.staged],
         released=list(plan.released),
         reviews=[review for p in products for review in p.reviews],
-        accepted=sorted({schema for p in products for schema in p.accepted}),
+        accepted=[schema for p in products for schema in p.accepted],
         resumed=[lineage for p in products for lineage in p.resumed],
         resets=list(plan.resets),
         pauses=[paused for p in products for paused in p.pauses],

@@ -61,8 +61,8 @@ class NewSchema:
     """A schema that is new to its lineage, beside all that it is compared with.
 
     `columns` is None when the device never sent them, `last_accepted` when nothing was accepted
-    before or its columns are not known. `device_table` are the affinities of the table that the
-    project's devices share.
+    before or its columns are not known. It is the `first` when no batch came with another before.
+    `device_table` are the affinities of the table that the project's devices share.
     """
 
     columns: Columns | None
@@ -70,6 +70,7 @@ class NewSchema:
     bound: frozenset[str] = frozenset()
     approved: bool = False
     first: bool = False
+    accepted_before: bool = True
     device_table: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -110,8 +111,8 @@ def _is_additive(schema: NewSchema) -> bool:
 
 
 def _is_ambiguous(schema: NewSchema) -> bool:
-    unbound = schema.last_accepted is not None and bool(schema.diff.unbound)
-    return schema.first or schema.columns is None or unbound
+    comparable = schema.last_accepted is not None or not schema.accepted_before
+    return schema.first or schema.columns is None or (comparable and bool(schema.diff.unbound))
 
 
 def _cannot_be_compared(_: NewSchema) -> bool:

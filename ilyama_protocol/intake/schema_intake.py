@@ -45,7 +45,7 @@ class AcceptedByPolicy(NamedTuple):
 
     source_table: str
     schema_hash: str
-    holds_from: int
+    binding: Binding
 
 
 class SchemaIntake:
@@ -108,12 +108,13 @@ class SchemaIntake:
     def settle(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
         """Make what was judged part of the state."""
         lineage, ruled = self._state.lineage(batch.source_table), judged.ruled
+        lineage.first_schema = lineage.first_schema or batch.schema_hash
         self.bind(arrival, batch, judged.schema)
         if ruled.accepts:
             _adopt(lineage).setdefault(batch.schema_hash, ruled.binding)
         if ruled.by_policy:
-            accepted = (batch.source_table, batch.schema_hash, arrival.received_at)
-            self.accepted_by_policy.append(AcceptedByPolicy(*accepted))
+            accepted = AcceptedByPolicy(batch.source_table, batch.schema_hash, ruled.binding)
+            self.accepted_by_policy.append(accepted)
         if ruled.question is not None:
             self._ask(arrival, batch, judged)
         elif self._rulings.resumes(batch.source_table):

@@ -136,7 +136,9 @@ class SchemaRulings:
         rules = self._project.of(batch.source_table)
         before = _Before(lineage, rules)
         approvals = self._approvals(batch.source_table)
-        schema = before.compared_with(columns, approved=batch.schema_hash in approvals)
+        is_first = lineage.first_schema in (None, batch.schema_hash)
+        is_approved = batch.schema_hash in approvals
+        schema = before.compared_with(columns, is_first=is_first, approved=is_approved)
         ruling = rule_on(schema, rules.policy, paused=batch.source_table in self._pauses)
         staged_for = ruling.course.staged_for
         if ruling.course.asks_for_review:
@@ -166,7 +168,9 @@ class _Before:
         ]
         self._device_table = rules.device_table
 
-    def compared_with(self, columns: Columns | None, *, approved: bool) -> NewSchema:
+    def compared_with(
+        self, columns: Columns | None, *, is_first: bool, approved: bool
+    ) -> NewSchema:
         """A new schema beside what was there before."""
         bound = [decided_columns(names, binding) for names, binding in self._bindings]
         return NewSchema(
@@ -174,7 +178,8 @@ class _Before:
             None if self.last is None else self._columns.get(self.last),
             frozenset().union(*bound),
             approved=approved,
-            first=self.last is None,
+            first=is_first and self.last is None,
+            accepted_before=self.last is not None,
             device_table=self._device_table,
         )
 

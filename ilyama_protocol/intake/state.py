@@ -112,6 +112,8 @@ class LineageState(msgspec.Struct, omit_defaults=True):
     """What becomes of the columns of each schema that was accepted, by hash, in order.
 
     None: nothing was ruled on yet, as in states from before there were rulings."""
+    first_schema: str | None = None
+    """The hash that the first batch came with, whatever became of it."""
 
     def accepted_schemas(self) -> dict[str, Binding]:
         """The schemas that were accepted; before there were rulings, all that were bound."""

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.fingerprint import SchemaColumn
-from ilyama_protocol.governance.bindings import Actions
+from ilyama_protocol.governance.bindings import Actions, Binding
 from ilyama_protocol.governance.reviews import ReviewState
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.pairs import these
@@ -71,7 +71,7 @@ class PolicyAcceptance(NamedTuple):
     project_id: str | None
     source_table: str
     schema_hash: str
-    holds_from: int
+    binding: Binding
     device_id: str = ""
 
     @property
@@ -121,7 +121,7 @@ class Bindings:
             scope_id=scope.scope_id,
             source_table=source_table,
             schema_hash=schema_hash,
-            actions=None if actions is None else msgspec.json.encode(actions).decode(),
+            actions=_text(actions),
             holds_from=holds_from,
             holding=holding,
             review_id=review_id,
@@ -138,7 +138,7 @@ class Bindings:
         """Remember what policies accepted; what is bound already stays as it is."""
         now = datetime.now(UTC)
         rows = [
-            (*a.scope, a.source_table, a.schema_hash, None, a.holds_from, False, None, now)
+            (*a.scope, a.source_table, a.schema_hash, *_told(a.binding), False, None, now)
             for a in accepted
         ]
         if not rows:
@@ -148,6 +148,14 @@ class Bindings:
         first = select(incoming).order_by(incoming.c.holds_from)
         statement = insert(SCHEMA_BINDING).from_select(names, first)
         self._connection.execute(statement.on_conflict_do_nothing())
+
+
+def _told(binding: Binding) -> tuple[str | None, int]:
+    return _text(binding.actions), binding.holds_from
+
+
+def _text(actions: Actions | None) -> str | None:
+    return None if actions is None else msgspec.json.encode(actions).decode()
 
 
 def is_approved(of: FromClause, *, holding: bool = False) -> ColumnElement[bool]:

@@ -7,6 +7,7 @@ import pytest
 
 from ilyama_assets.drains.errors import ReleaseFailed
 from ilyama_assets.drains.protocol import Intake
+from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
@@ -35,7 +36,7 @@ def waiting(device_id: str) -> StagedSum:
 
 def accept(gateway: Gateway, device_id: str, project: str | None) -> None:
     with gateway.transaction() as tx:
-        tx.bindings.accept([PolicyAcceptance(project, TABLE, HASH, 5, device_id)])
+        tx.bindings.accept([PolicyAcceptance(project, TABLE, HASH, Binding(5), device_id)])
         tx.commit()
 
 

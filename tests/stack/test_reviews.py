@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb, mirrored
+from ilyama_protocol.governance.bindings import Actions, Binding, ColumnAction, Verb, mirrored
 from ilyama_protocol.governance.policies import (
     FirstSchema,
     Policy,
@@ -427,13 +427,14 @@ def test_a_review_that_is_not_there_is_not_found(gateway: Gateway) -> None:
 def test_what_a_policy_accepts_is_bound_but_not_approved(gateway: Gateway) -> None:
     register(gateway, "a-1", project="a")
     scope = BindingScope("project", "a")
+    actions = {"flow": ColumnAction(Verb.IGNORE)}
     with gateway.transaction() as tx:
-        tx.bindings.accept([PolicyAcceptance("a", TABLE, HASH, 5)] * 2)
+        tx.bindings.accept([PolicyAcceptance("a", TABLE, HASH, Binding(5, actions))] * 2)
         tx.commit()
     with gateway.transaction() as tx:
-        tx.bindings.accept([PolicyAcceptance("a", TABLE, HASH, 3)])
+        tx.bindings.accept([PolicyAcceptance("a", TABLE, HASH, Binding(3))])
         (binding,) = tx.bindings.of([scope])
-    assert (binding.approved, binding.holds_from) == (False, 5)
+    assert (binding.approved, binding.holds_from, binding.actions) == (False, 5, actions)
     assert queue(gateway, asked("a-1")) == 1
 
 

@@ -135,7 +135,27 @@ def test_an_approved_schema_is_bound_as_it_was_approved() -> None:
 def test_what_a_policy_accepts_is_told() -> None:
     met = ruled(batch(change(1), schema=ONE))
 
-    assert met.decisions.schemas.accepted_by_policy == [(TABLE, hash_of(ONE), NOW)]
+    assert met.decisions.schemas.accepted_by_policy == [(TABLE, hash_of(ONE), Binding(NOW))]
+
+
+def test_only_the_first_schema_of_a_lineage_passes_without_a_review() -> None:
+    strict = ruled(batch(change(1), schema=ONE), policy=STRICT)
+    state = strict.decisions.state.copy()
+
+    met = ruled(batch(change(2), schema=OTHER), state=state)
+
+    assert outcomes(met) == ["schema_review"]
+    assert asked(met) == [(hash_of(OTHER), "ambiguous")]
+
+
+def test_a_policy_accepts_what_older_bindings_say_of_the_columns() -> None:
+    first = ruled(batch(change(1), schema=ONE), approved={hash_of(ONE): {"v": IGNORE}})
+    state = first.decisions.state.copy()
+
+    met = ruled(batch(change(2), schema=TWO), state=state, policy=GROWING)
+
+    (accepted,) = met.decisions.schemas.accepted_by_policy
+    assert accepted.binding.actions == {"v": IGNORE, "w": ColumnAction()}
 
 
 def test_a_column_unlike_the_device_table_waits_even_when_first() -> None:

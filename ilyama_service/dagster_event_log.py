@@ -1,0 +1,43 @@
+"""Dagster's event log in Postgres, without asking Postgres the same thing for every event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dagster._serdes import ConfigurableClassData
+from dagster_postgres.event_log import PostgresEventLogStorage
+from sqlalchemy import Connection
+
+
+class RememberingEventLog(PostgresEventLogStorage):
+    """Dagster's own, which reads the catalog of Postgres up to five times for each event.
+
+    Tables and columns only ever come to be; one that was there is there.
+    """
+
+    def __init__(self, *words: Any, **named: Any) -> None:
+        """Know of nothing yet."""
+        self._tables_seen: set[str] = set()
+        self._columns_seen: set[str] = set()
+        super().__init__(*words, **named)
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
+    ) -> RememberingEventLog:
+        """Make the storage that Dagster's configuration asks for."""
+        return cls(inst_data=inst_data, **config_value)
+
+    def has_table(self, table_name: str) -> bool:
+        """Whether there is a table."""
+        if table_name not in self._tables_seen and super().has_table(table_name):
+            self._tables_seen.add(table_name)
+        return table_name in self._tables_seen
+
+    def _has_asset_key_col_on_connection(self, conn: Connection, column_name: str) -> bool:
+        if column_name not in self._columns_seen and super()._has_asset_key_col_on_connection(
+            conn, column_name
+        ):
+            self._columns_seen.add(column_name)
+        return column_name in self._columns_seen
