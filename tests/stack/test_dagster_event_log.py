@@ -1,0 +1,56 @@
+"""Dagster's event log asks Postgres for its tables and columns once."""
+
+from collections.abc import Iterator
+
+import pytest
+from dagster import AssetKey, AssetMaterialization, DagsterInstance
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from ilyama_service.dagster_event_log import RememberingEventLog
+from ilyama_service.dagster_home import HOME_VARIABLE, URL_VARIABLE, DagsterHome
+from ilyama_service.dagster_instances import foreground_instance
+from tests.platform import Platform
+
+ASSET = AssetKey("some_table")
+
+
+@pytest.fixture
+def instance(
+    platform_without_spark: Platform, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[DagsterInstance]:
+    for name in (HOME_VARIABLE, URL_VARIABLE):
+        monkeypatch.setenv(name, "")
+    home = DagsterHome(platform_without_spark.settings)
+    home.prepare(platform_without_spark.gateway)
+    with foreground_instance(home) as instance:
+        yield instance
+
+
+@pytest.fixture
+def catalog_reads() -> Iterator[list[str]]:
+    reads: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "pg_catalog" in statement:
+            reads.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    yield reads
+    event.remove(Engine, "before_cursor_execute", note)
+
+
+def test_the_catalog_is_not_read_again_for_every_event(
+    catalog_reads: list[str], instance: DagsterInstance
+) -> None:
+    assert isinstance(instance.event_log_storage, RememberingEventLog)
+    instance.report_runless_asset_event(AssetMaterialization(ASSET, tags={"a": "b"}))
+    assert catalog_reads
+    catalog_reads.clear()
+
+    instance.report_runless_asset_event(AssetMaterialization(ASSET, tags={"a": "c"}))
+
+    assert catalog_reads == []
+    stored = instance.fetch_materializations(ASSET, limit=2).records
+    told = [record.asset_materialization for record in stored]
+    assert [one.tags for one in told if one is not None] == [{"a": "c"}, {"a": "b"}]
