@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -92,14 +93,23 @@ def interleaved(
 ) -> Measured:
     """Measure two things in turn, each of them first in every other round."""
     measured = Measured([], [])
-    # What earlier benchmarks left in this process must not be looked through again and again.
+    sides = [(numerator, measured.numerator), (denominator, measured.denominator)]
+    with _without_leftovers():
+        for number in range(rounds):
+            for prepare, seconds in sides if number % 2 == 0 else reversed(sides):
+                seconds.append(timed(prepare(number), clock=clock))
+    return measured
+
+
+@contextmanager
+def _without_leftovers() -> Iterator[None]:
+    """Let the garbage collector not look again and again through what others left behind."""
     gc.collect()
     gc.freeze()
-    sides = [(numerator, measured.numerator), (denominator, measured.denominator)]
-    for number in range(rounds):
-        for prepare, seconds in sides if number % 2 == 0 else reversed(sides):
-            seconds.append(timed(prepare(number), clock=clock))
-    return measured
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def timed(work: Work, *, clock: Callable[[], float] = time.perf_counter) -> float:
