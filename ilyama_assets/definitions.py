@@ -5,6 +5,7 @@ from __future__ import annotations
 from dagster import Definitions, in_process_executor
 
 from ilyama_assets.checks.mirrors import MIRROR_CHECKS
+from ilyama_assets.checks.registries import REGISTRY_CHECKS
 from ilyama_assets.checks.serving import SERVING_CHECKS
 from ilyama_assets.checks.tables import TABLE_CHECKS
 from ilyama_assets.compaction import compaction
@@ -31,6 +32,7 @@ defs = Definitions(
     assets=[*SOURCES, intake, device_tables, current_value, sequence_gaps, compaction],
     asset_checks=[
         *TABLE_CHECKS,
+        *REGISTRY_CHECKS,
         *SERVING_CHECKS,
         *MIRROR_CHECKS,
         no_telemetry_is_missing,

@@ -113,10 +113,23 @@ class Reviewing:
         with self._gateway.transaction() as tx:
             review = _acted_on(tx, act, ReviewVerb.APPROVE)
             chosen = mirrored(review.column_names) if actions is None else actions
-            policy = self._policy(tx, review)
-            _refuse_unfit(tx, review, chosen, policy)
+            self.refuse_unfit(tx, review, chosen)
             told = _approve(tx, act, review, chosen)
             return _finished(tx, act, ReviewVerb.APPROVE, review, told)
+
+    def refuse_unfit(self, tx: Transaction, review: Review, actions: Actions) -> None:
+        """Raise UnfitActions when a review could not be approved with these actions."""
+        keys = [action.key for action in actions.values() if action.key is not None]
+        faults = Approval(
+            review.source_table,
+            review.column_names,
+            actions,
+            self._policy(tx, review),
+            tx.registries.kinds_of(keys),
+            review.columns or (),
+        ).faults()
+        if faults:
+            raise UnfitActions(faults)
 
     def reopen(self, act: Act) -> Review:
         """Ask again about a schema whose decision keeps its lineage paused."""
@@ -170,17 +183,23 @@ class Reviewing:
         return resolved(self._default, tx.policies.of([scope.project_id]), scope)
 
 
+def review_as_seen(tx: Transaction, review_id: int, action_version: int | None) -> Review:
+    """The review; ReviewConflict when it has another version than the person has seen."""
+    review = tx.reviews.find(review_id)
+    if review is None:
+        raise ReviewNotFound(f"there is no review {review_id}")
+    if action_version not in (None, review.action_version):
+        raise ReviewConflict(
+            f"review {review_id} has version {review.action_version}, "
+            f"not {action_version}: look at it again"
+        )
+    return review
+
+
 def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
     """The review, which nobody else can change until the transaction ends."""
     tx.reviews.alone()
-    review = tx.reviews.find(act.review_id)
-    if review is None:
-        raise ReviewNotFound(f"there is no review {act.review_id}")
-    if review.action_version != act.action_version:
-        raise ReviewConflict(
-            f"review {review.review_id} has version {review.action_version}, "
-            f"not {act.action_version}: look at it again"
-        )
+    review = review_as_seen(tx, act.review_id, act.action_version)
     if review.state not in STEPS[verb].before:
         raise ReviewConflict(f"review {review.review_id} is {review.state}: cannot {verb} it")
     return review
@@ -197,20 +216,6 @@ def _is_asked_already(review: Review, alike: Sequence[Review]) -> bool:
 
 def _holds(review: Review, actions: Actions) -> bool:
     return keeps_paused(actions, review.columns or ())
-
-
-def _refuse_unfit(tx: Transaction, review: Review, actions: Actions, policy: Policy) -> None:
-    keys = [action.key for action in actions.values() if action.key is not None]
-    faults = Approval(
-        review.source_table,
-        review.column_names,
-        actions,
-        policy,
-        tx.registries.kinds_of(keys),
-        review.columns or (),
-    ).faults()
-    if faults:
-        raise UnfitActions(faults)
 
 
 def _approve(tx: Transaction, act: Act, review: Review, actions: Actions) -> dict[str, object]:

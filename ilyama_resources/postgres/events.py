@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Text, cast, select
 from sqlalchemy.dialects.postgresql import insert
 
+from ilyama_resources.postgres.pairs import those_not_in
 from ilyama_resources.postgres.schema import EVENT
 
 
@@ -84,3 +85,7 @@ class Events:
         fields = [EVENT.c[name] for name in WrittenEvent._fields]
         query = select(*fields).order_by(EVENT.c.at.desc(), EVENT.c.event_id).limit(limit)
         return [WrittenEvent(*row) for row in self._connection.execute(query)]
+
+    def unknown(self, event_ids: Iterable[str]) -> set[str]:
+        """Those of the ids that are no event's."""
+        return {*self._connection.scalars(those_not_in(cast(EVENT.c.event_id, Text), event_ids))}

@@ -1,11 +1,11 @@
-"""Many pairs of texts in one query: as two arrays, because a long list of tuples is refused."""
+"""Many texts, or pairs of them, in one query: as arrays, because a long list is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ARRAY, Select, Text, func, literal, select
+from sqlalchemy import ARRAY, ColumnElement, Select, Text, func, literal, select
 
 Pair = tuple[str, str]
 
@@ -17,3 +17,9 @@ def these(pairs: Iterable[Pair]) -> Select[Any]:
     seconds = literal([second for _, second in found], ARRAY(Text))
     rows = func.unnest(firsts, seconds).table_valued("first", "second").render_derived()
     return select(rows.c.first, rows.c.second)
+
+
+def those_not_in(column: ColumnElement[str], texts: Iterable[str]) -> Select[tuple[str]]:
+    """Those of the texts that a column does not have."""
+    asked = func.unnest(literal([*texts], ARRAY(Text))).table_valued("text").render_derived()
+    return select(asked.c.text).where(asked.c.text.not_in(select(column)))

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_resources.postgres.copying import shown
+from ilyama_resources.postgres.pairs import those_not_in
 from ilyama_resources.postgres.schema import COMPONENT, DATAPOINT_TYPE
 
 
@@ -25,6 +26,11 @@ class Registries:
         rows = [{"component_id": c, "auto": True, "created_at": now} for c in component_ids]
         if rows:
             self._connection.execute(insert(COMPONENT).on_conflict_do_nothing(), rows)
+
+    def unknown_components(self, component_ids: Iterable[str]) -> set[str]:
+        """Those of the ids that are no component's."""
+        query = those_not_in(COMPONENT.c.component_id, component_ids)
+        return {*self._connection.scalars(query)}
 
     def kinds_of(self, names: Iterable[str]) -> dict[str, str]:
         """The kinds of the datapoint keys that exist among those named."""

@@ -20,7 +20,13 @@ from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documente
 from ilyama_service.api.mutations import MutationBody, MutationHere, described
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.review_evidence import evidence_of
-from ilyama_service.reviewing import Act, ReviewConflict, ReviewNotFound, UnfitActions
+from ilyama_service.reviewing import (
+    Act,
+    ReviewConflict,
+    ReviewNotFound,
+    UnfitActions,
+    review_as_seen,
+)
 
 _LONGEST_NOTE = 2_000
 
@@ -94,14 +100,20 @@ class ReviewQuery(PageQuery):
     device: str | None = None
 
 
-class ActBody(MutationBody):
-    """An act on a review as the person has seen it."""
+class TrialBody(MutationBody):
+    """An approval that is only tried."""
 
-    action_version: int = Field(ge=1, le=2**31 - 1)
+    action_version: int | None = Field(None, ge=1, le=2**31 - 1)
     note: str | None = Field(None, max_length=_LONGEST_NOTE)
     actions: dict[str, ActionItem] | None = Field(
         None, description="Of an approval; without, every column is mirrored under its usual key."
     )
+
+
+class ActBody(TrialBody):
+    """An act on a review as the person has seen it."""
+
+    action_version: int = Field(ge=1, le=2**31 - 1)
 
 
 @router.get("/v1/reviews", responses=documented(401, 404, 422, 429, 503))
@@ -124,22 +136,25 @@ def list_reviews(
 @router.get("/v1/reviews/{review_id}", responses=documented(401, 404, 422, 429, 503))
 def show_review(parts: PartsHere, _: PrincipalHere, review_id: ReviewId) -> ReviewDetail:
     """One review with its evidence: what changed, who sends it, what waits, what would come."""
-    return _with_evidence(parts, review_id, None)
+    return _with_evidence(parts, review_id, TrialBody())
 
 
 @router.post(
     "/v1/reviews/{review_id}/dry-run",
     response_model=ReviewDetail,
     responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
-    openapi_extra=described(ActBody, required=True),
+    openapi_extra=described(TrialBody, required=True),
 )
 async def try_approval(mutation: MutationHere, review_id: ReviewId) -> Response:
-    """The evidence under the given actions; nothing is changed."""
+    """The evidence under the given actions; nothing is changed.
 
-    def act(body: ActBody) -> ReviewDetail:
-        return _with_evidence(mutation.parts, review_id, _actions(body))
+    It takes the body of an approval, and refuses what an approval would.
+    """
 
-    return await mutation.carry_out(ActBody, act)
+    def act(body: TrialBody) -> ReviewDetail:
+        return _with_evidence(mutation.parts, review_id, body)
+
+    return await mutation.carry_out(TrialBody, act)
 
 
 @router.post(
@@ -185,16 +200,17 @@ def _sentence(error: Exception) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _with_evidence(parts: Parts, review_id: int, actions: Actions | None) -> ReviewDetail:
-    with parts.gateway.transaction() as tx:
-        review = tx.reviews.find(review_id)
-        if review is None:
-            raise NotFound(f"There is no review {review_id}.")
+def _with_evidence(parts: Parts, review_id: int, trial: TrialBody) -> ReviewDetail:
+    actions = _actions(trial)
+    with _refusals(), parts.gateway.transaction() as tx:
+        review = review_as_seen(tx, review_id, trial.action_version)
+        if actions is not None:
+            parts.reviewing.refuse_unfit(tx, review, actions)
         evidence = evidence_of(tx, review, parts.settings.warehouse, actions=actions)
     return ReviewDetail(**_item(review).model_dump(), evidence=msgspec.to_builtins(evidence))
 
 
-def _actions(body: ActBody) -> Actions | None:
+def _actions(body: TrialBody) -> Actions | None:
     if body.actions is None:
         return None
     return {name: ColumnAction(item.action, item.key) for name, item in body.actions.items()}

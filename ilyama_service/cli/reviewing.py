@@ -14,7 +14,7 @@ from ilyama_resources.postgres.reviews import Review, ReviewFilter
 from ilyama_service.cli.consoles import console
 from ilyama_service.cli.recording import actor, records, safe
 from ilyama_service.review_evidence import Evidence, evidence_of
-from ilyama_service.reviewing import Act, Reviewing, ReviewNotFound
+from ilyama_service.reviewing import Act, Reviewing, review_as_seen
 
 _SHORT = 12
 
@@ -44,10 +44,10 @@ def list_reviews(wanted: ReviewFilter, *, limit: int, as_json: bool) -> None:
 def show(review_id: int, columns: Sequence[str], *, as_json: bool) -> None:
     """Print one review with its evidence."""
     with records() as (settings, gateway), gateway.transaction() as tx:
-        review = tx.reviews.find(review_id)
-        if review is None:
-            raise ReviewNotFound(f"there is no review {review_id}")
+        review = review_as_seen(tx, review_id, None)
         actions = actions_of(review, columns)
+        if columns:
+            Reviewing(gateway, settings.policy).refuse_unfit(tx, review, actions)
         evidence = evidence_of(tx, review, settings.warehouse, actions=actions)
     if as_json:
         typer.echo(msgspec.json.encode(review._asdict() | {"evidence": evidence}).decode())
@@ -90,10 +90,7 @@ def _action(word: str) -> tuple[str, ColumnAction]:
 
 def _found(gateway: Gateway, review_id: int) -> Review:
     with gateway.transaction() as tx:
-        review = tx.reviews.find(review_id)
-    if review is None:
-        raise ReviewNotFound(f"there is no review {review_id}")
-    return review
+        return review_as_seen(tx, review_id, None)
 
 
 def _table(reviews: Sequence[Review]) -> Table:

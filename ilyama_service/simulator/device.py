@@ -48,7 +48,7 @@ class SimulatedDevice:
         self._epoch = ""
         self._commit_seq = 0
         self._moment_ms = 0
-        self._sampler = Sampler(self._chance)
+        self._sampler = Sampler(self._chance, first_seq=plan.batch_seqs.get(number, 0))
         self._sampled: Draft | None = None
 
     def next(self, moment_ms: int) -> list[Draft]:

@@ -33,6 +33,7 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
         slug: First level of all topics.
         probe_every: Every so many messages one is a probe; 0 is never.
         telemetry: Share of the messages that are telemetry.
+        batch_seqs: Where devices go on with the numbers of their telemetry; others begin at 0.
     """
 
     seed: str
@@ -45,6 +46,7 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
     slug: str = DEFAULT_SLUG
     probe_every: int = 0
     telemetry: float = 0.0
+    batch_seqs: dict[int, int] = {}
 
     @property
     def identity(self) -> str:

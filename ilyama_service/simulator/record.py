@@ -10,7 +10,8 @@ Errors:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
@@ -19,7 +20,7 @@ import msgspec
 
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.settings import Settings, private_directory
-from ilyama_service.simulator.messages import Sent
+from ilyama_service.simulator.messages import Behaviour, Sent
 from ilyama_service.simulator.plan import FleetPlan
 
 ENDLESS: Final = "endless"
@@ -111,6 +112,28 @@ def find_record(settings: Settings, run: str | None) -> Path:
         if path.is_file():
             return path
     raise RecordMissing(f"there is no record of a run {run!r} in {directory}.")
+
+
+def next_batch_seqs(settings: Settings, slug: str) -> dict[int, int]:
+    """Where the devices of a fleet go on with the numbers of their telemetry, by device.
+
+    A seeded run sends the same numbers every time, so nothing goes on from it.
+    """
+    for path in sorted(record_directory(settings).glob(f"*{_SUFFIX}"), reverse=True):
+        lines = read_lines(path)
+        header = next(lines, None)
+        if isinstance(header, Header) and not header.seeded and header.plan.slug == slug:
+            return _after(header.plan.batch_seqs, lines)
+    return {}
+
+
+def _after(numbers: Mapping[int, int], lines: Iterator[Line]) -> dict[int, int]:
+    sampled = {
+        (line.device, line.batch_id)
+        for line in lines
+        if isinstance(line, Sent) and line.behaviour is Behaviour.TELEMETRY
+    }
+    return dict(Counter(numbers) + Counter(device for device, _ in sampled))
 
 
 def read_lines(path: Path) -> Iterator[Line]:

@@ -22,7 +22,7 @@ from ilyama_service.simulator.pacing import Pace
 from ilyama_service.simulator.plan import PROBER, FleetPlan
 from ilyama_service.simulator.probing import ProbeWatch
 from ilyama_service.simulator.publishing import IN_FLIGHT, Publication
-from ilyama_service.simulator.record import RunRecord
+from ilyama_service.simulator.record import RunRecord, next_batch_seqs
 from ilyama_service.simulator.summary import Summary
 
 ENDLESS_RUN_MESSAGES: Final = 50_000
@@ -61,11 +61,11 @@ class Simulator:
                 waited for.
         """
         ensure_session(self._settings, self._broker_url)
-        plan = run.plan
+        plan = run.plan if run.seeded else self._continued(run.plan)
         with connected(self._settings, self._broker_url, run.connections) as clients:
             yield self._run_once(run, plan, clients, progress)
             while run.messages is None and not self.stopped.is_set():
-                plan = plan.renewed()
+                plan = self._continued(plan.renewed())
                 yield self._run_once(run, plan, clients, progress)
 
     def register(self, plan: FleetPlan) -> None:
@@ -79,6 +79,11 @@ class Simulator:
         with self._gateway.transaction() as tx:
             tx.devices.register(devices, auto=False)
             tx.commit()
+
+    def _continued(self, plan: FleetPlan) -> FleetPlan:
+        """The fleet, whose devices count on from their last run as real ones do."""
+        batch_seqs = next_batch_seqs(self._settings, plan.slug)
+        return msgspec.structs.replace(plan, batch_seqs=batch_seqs)
 
     def _run_once(
         self, run: Run, plan: FleetPlan, clients: list[MqttClient], progress: Progress

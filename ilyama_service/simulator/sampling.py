@@ -23,10 +23,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Sampler:
     """Makes the telemetry batches of one device."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, *, first_seq: int = 0) -> None:
         self._pressure = Walk(chance, around=4.0, step=0.05)
         self._flow = Walk(chance, around=120.0, step=2.0)
-        self._next_seq = 0
+        self._next_seq = first_seq
         self._last_ms = 0
 
     def next(self, batch_id: str, *, moment_ms: int, rows: int) -> Draft:

@@ -20,6 +20,7 @@ from ilyama_resources.settings import Settings, load_settings
 from ilyama_service.dagster_home import DagsterHome
 
 _CODE_STARTS_WITHIN_S: Final = 180
+_FLEET: Final = ("--telemetry", "0.2")
 Command = list[str]
 
 
@@ -71,7 +72,7 @@ def ingest(settings: Settings) -> Command:
 def simulator(settings: Settings) -> Command:
     """A small fleet, so that there is something to see."""
     del settings
-    return [sys.executable, "-m", "ilyama_service.cli", "simulate", "--forever"]
+    return [sys.executable, "-m", "ilyama_service.cli", "simulate", "--forever", *_FLEET]
 
 
 LAUNCHERS: Final[dict[str, Callable[[Settings], Command]]] = {

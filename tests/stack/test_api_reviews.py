@@ -63,8 +63,15 @@ def test_a_review_shows_its_evidence(client: httpx.Client, project: str) -> None
     assert evidence["staged"] == {"rows": 0, "bytes": 0}
     assert evidence["downstream"]["keys"] == ["pumps.flow", "pumps.id", "pumps.mode"]
     assert evidence["dry_run"]["complete"]
-    tried = post(client, review, "dry-run", actions={"flow": {"action": "ignore"}}).json()
+    mirror = {"action": "mirror"}
+    actions = {"flow": {"action": "ignore"}, "id": mirror, "mode": mirror}
+    place = f"/v1/reviews/{review['review_id']}/dry-run"
+    tried = client.post(place, json={"actions": actions}).json()
     assert tried["evidence"]["downstream"]["keys"] == ["pumps.id", "pumps.mode"]
+    assert post(client, review, "dry-run", actions=actions).json() == tried
+    assert client.post(place, json={"action_version": 9}).status_code == 409
+    unfit = client.post(place, json={"actions": {"flow": {"action": "mirror"}}})
+    assert (unfit.status_code, unfit.json()["error_code"]) == (422, "unfit_actions")
     assert client.get("/v1/reviews/4711000").status_code == 404
 
 

@@ -2,16 +2,19 @@
 
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from ilyama_protocol.canonical import pk_hash
 from ilyama_protocol.rejections import RejectionCode
+from ilyama_resources.settings import Settings
 from ilyama_service.simulator.faults import CODES
 from ilyama_service.simulator.fleet import Fleet
 from ilyama_service.simulator.messages import Behaviour, Sent, SimulatedMessage
 from ilyama_service.simulator.plan import FleetPlan, clock_start_ms
+from ilyama_service.simulator.record import RunRecord, next_batch_seqs
 from tests.memory_platform import MemoryPlatform
 from tests.oracle import Event
 
@@ -74,7 +77,7 @@ def test_every_code_of_the_faults_occurs(published: list[SimulatedMessage]) -> N
 
 def test_a_redelivery_is_the_same_bytes(published: list[SimulatedMessage]) -> None:
     seen: set[str] = set()
-    for message in published:
+    for message in filter(lambda message: message.payload, published):
         again = message.sent.behaviour is Behaviour.REDELIVERY
         assert (message.sent.sha256 in seen) is again
         seen.add(message.sent.sha256)
@@ -133,3 +136,32 @@ def test_the_platform_stores_every_sample_once() -> None:
     assert len(taken.tables["telemetry_samples"]) == sum(expected.values())
     lines = [line for line in taken.tables["batch_ledger"] if line["kind"] == "telemetry"]
     assert {line["outcome"] for line in lines} == {"accepted", "duplicate"}
+
+
+def test_devices_count_on_from_their_last_run(tmp_path: Path) -> None:
+    settings, taken = Settings(home=tmp_path), MemoryPlatform()
+    chosen, events = plan(telemetry=0.5), []
+    for seed in ("1", "2", "3"):
+        numbers = next_batch_seqs(settings, chosen.slug)
+        chosen = msgspec.structs.replace(chosen, seed=seed, batch_seqs=numbers)
+        sampled = messages_of(chosen, 60)
+        record = RunRecord.begin(settings, chosen, seeded=False, endless=False)
+        record.sent([message.sent for message in sampled])
+        record.close()
+        events += sampled
+    taken.drain([Event(m.sent.topic, m.payload, 10**15 + n) for n, m in enumerate(events)])
+
+    lines = [line for line in taken.tables["batch_ledger"] if line["kind"] == "telemetry"]
+    assert {line["outcome"] for line in lines} == {"accepted", "duplicate"}
+    assert not [gap for gap in taken.gaps() if gap["kind"] == "telemetry"]
+
+
+def test_nothing_goes_on_from_a_seeded_run_or_another_fleet(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    for slug, seeded in (("acme", True), ("other", False)):
+        chosen = msgspec.structs.replace(plan(telemetry=0.5), slug=slug)
+        record = RunRecord.begin(settings, chosen, seeded=seeded, endless=False)
+        record.sent([message.sent for message in messages_of(chosen, 60)])
+        record.close()
+    assert next_batch_seqs(settings, "acme") == {}
+    assert next_batch_seqs(settings, "other").keys() <= {1, 2, 3}

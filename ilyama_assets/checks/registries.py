@@ -1,0 +1,156 @@
+"""Checks of datapoints against the registries: what they name exists, and is of one kind."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from dagster import (
+    AssetCheckResult,
+    AssetChecksDefinition,
+    AssetCheckSeverity,
+    asset_check,
+)
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ilyama_assets.automation import every_night
+from ilyama_assets.checks.reports import SAMPLE_ROWS, report
+from ilyama_assets.checks.tables import read
+from ilyama_assets.tables import METRIC_DATAPOINT, STATE_DATAPOINT
+from ilyama_protocol.intake.datapoints import (
+    SOURCE_RULE,
+    SOURCE_RULE_VERSION,
+    TELEMETRY_SOURCE_RULE,
+)
+from ilyama_resources.data_files import TableContract
+from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres import Transaction
+from ilyama_resources.postgres.resource import Records
+from ilyama_resources.spark import Spark
+
+RULES: Final = frozenset(
+    f"{rule}@{SOURCE_RULE_VERSION}" for rule in (SOURCE_RULE, TELEMETRY_SOURCE_RULE)
+)
+"""The rules of the platform itself, each with its version."""
+
+ONE_KIND_PER_KEY: Final = "one_kind_per_key"
+_NAMED: Final = {
+    "component": "component_id",
+    "system": "system_id",
+    "location": "location_id",
+    "node": "node_id",
+    "key": "key",
+    "rule": "concat(source_rule, '@', source_rule_version)",
+    "event": "event_id",
+}
+"""What a datapoint names, and where it does."""
+
+Names = Collection[str]
+
+
+def _unknown_rules(_: Transaction, names: Names) -> set[str]:
+    return {*names} - RULES
+
+
+def _all_unknown(_: Transaction, names: Names) -> set[str]:
+    return {*names}
+
+
+_UNKNOWN: Final[Mapping[str, Callable[[Transaction, Names], set[str]]]] = {
+    "component": lambda tx, names: tx.registries.unknown_components(names),
+    "system": _all_unknown,
+    "location": _all_unknown,
+    "node": _all_unknown,
+    "key": lambda tx, names: {*names} - tx.registries.kinds_of(names).keys(),
+    "rule": _unknown_rules,
+    "event": lambda tx, names: tx.events.unknown(names),
+}
+"""Which names are in no registry. There are no systems, locations and nodes yet."""
+
+
+def named_by(points: DataFrame) -> DataFrame:
+    """All that datapoints name: what and which it is, in how many rows, and since when."""
+    named = F.array(
+        *(F.struct(F.lit(what).alias("what"), F.expr(where).cast("string").alias("name"))
+          for what, where in _NAMED.items())
+    )  # fmt: skip
+    each = points.select(F.explode(named).alias("named"), "drain_id").select("named.*", "drain_id")
+    return (
+        each.where("name IS NOT NULL")
+        .groupBy("what", "name")
+        .agg(F.count("*").alias("rows"), F.min("drain_id").alias("first_drain"))
+    )
+
+
+def keys_of_two_kinds(metrics: DataFrame, states: DataFrame) -> DataFrame:
+    """The keys with numbers as well as other values; null is neither."""
+    numbers = metrics.where("value IS NOT NULL").groupBy("key")
+    others = states.where("value IS NOT NULL").groupBy("key")
+    return numbers.agg(F.count("*").alias("numbers")).join(
+        others.agg(F.count("*").alias("other_values"), F.max("drain_id").alias("last_drain")),
+        "key",
+    )
+
+
+def _foreign_key_check(contract: TableContract) -> AssetChecksDefinition:
+    @asset_check(
+        asset=contract.name,
+        name="foreign_keys",
+        automation_condition=every_night(),
+        description="Every owner, key, rule and event that a row names exists in its registry.",
+    )
+    def check(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
+        named = named_by(read(spark.spark_session, lake.warehouse, contract)).toArrow().to_pylist()
+        by_sort: dict[str, list[str]] = {}
+        for one in named:
+            by_sort.setdefault(one["what"], []).append(one["name"])
+        with records.gateway.transaction() as tx:
+            unknown = {what: _UNKNOWN[what](tx, names) for what, names in by_sort.items()}
+        offending = [one for one in named if one["name"] in unknown[one["what"]]]
+        return report(
+            asset=contract.name,
+            check="foreign_keys",
+            passed=not offending,
+            counts={f"{what}s": len(names) for what, names in sorted(by_sort.items())}
+            | {"unknown": len(offending), "rows with one": sum(one["rows"] for one in offending)},
+            sample=offending[:SAMPLE_ROWS],
+            advice=(
+                "Intake registers what it writes. Either another writer added these rows, or the "
+                "records were restored from a backup older than the tables."
+            ),
+        )
+
+    return check
+
+
+@asset_check(
+    asset=STATE_DATAPOINT.name,
+    name=ONE_KIND_PER_KEY,
+    additional_deps=[METRIC_DATAPOINT.name],
+    automation_condition=every_night(),
+    description="No key has numbers as well as texts, booleans or nested values.",
+)
+def one_kind_per_key(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
+    """List the keys whose columns were never announced and hold values of two kinds."""
+    session, warehouse = spark.spark_session, lake.warehouse
+    metrics, states = (read(session, warehouse, c) for c in (METRIC_DATAPOINT, STATE_DATAPOINT))
+    found: list[dict[str, Any]] = (
+        keys_of_two_kinds(metrics, states).orderBy("key").toArrow().to_pylist()
+    )
+    return report(
+        asset=STATE_DATAPOINT.name,
+        check=ONE_KIND_PER_KEY,
+        passed=not found,
+        counts={"keys of two kinds": len(found)},
+        sample=found[:SAMPLE_ROWS],
+        advice=(
+            "The devices never announced these columns, so each value went by its own type. Let "
+            "the firmware send `schema_columns`; from then on values that do not fit are set apart."
+        ),
+        severity=AssetCheckSeverity.WARN,
+    )
+
+
+REGISTRY_CHECKS = [
+    *map(_foreign_key_check, (METRIC_DATAPOINT, STATE_DATAPOINT)),
+    one_kind_per_key,
+]

@@ -1,0 +1,115 @@
+"""Checks over whole tables hold after any traffic, and notice what another writer does to them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from dagster import AssetCheckResult
+from pyspark.sql import SparkSession
+
+from ilyama_assets.checks.registries import ONE_KIND_PER_KEY, REGISTRY_CHECKS
+from ilyama_assets.checks.tables import TABLE_CHECKS
+from ilyama_assets.tables import TABLES
+from ilyama_resources.data_files import write_data_file
+from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.resource import Records
+from ilyama_resources.spark import Spark
+from tests.platform import Platform
+from tests.streams import generate
+
+CHECKS = {
+    (spec.asset_key.to_user_string(), spec.name): check
+    for check in (*TABLE_CHECKS, *REGISTRY_CHECKS)
+    for spec in check.check_specs
+}
+SOUND = [place for place in CHECKS if place[1] != ONE_KIND_PER_KEY]
+LATER_DRAINS = count(1_000)
+
+
+@dataclass
+class Parts:
+    """What a check asks its resources for."""
+
+    platform: Platform
+    spark_session: SparkSession
+
+    @property
+    def gateway(self) -> Any:
+        return self.platform.gateway
+
+    @property
+    def warehouse(self) -> Any:
+        return self.platform.warehouse
+
+
+@pytest.fixture(scope="module")
+def parts(shared_platform: Platform) -> Iterator[Parts]:
+    shared_platform.import_events(generate(7, batches=60))
+    with shared_platform.intake() as intake:
+        while intake.drain() is not None:
+            pass
+        yield Parts(shared_platform, intake.session())
+
+
+def result(parts: Parts, asset: str, name: str) -> AssetCheckResult:
+    words = {"records": Records, "spark": Spark, "lake": DeltaLake}
+    check = CHECKS[asset, name]
+    asked = {word: parts for word in words if word in check.required_resource_keys}
+    found = check(**asked)
+    assert isinstance(found, AssetCheckResult)
+    return found
+
+
+def tamper(parts: Parts, table: str, **changes: Any) -> None:
+    """Add a row like the first one, as a writer does that keeps to no rule."""
+    row = parts.platform.rows(table)[0] | changes
+    rows = pa.Table.from_pylist([row], TABLES[table].schema)
+    drain_id, location = next(LATER_DRAINS), parts.warehouse.location(table)
+    name = f"tampered-{drain_id}"
+    file = write_data_file(location, TABLES[table], rows, day=row["day"], name=name)
+    parts.warehouse.add(table, drain_id, [file])
+
+
+@pytest.mark.parametrize(("asset", "name"), SOUND)
+def test_a_check_holds_on_what_intake_wrote(parts: Parts, asset: str, name: str) -> None:
+    assert result(parts, asset, name).passed, result(parts, asset, name).description
+
+
+@pytest.mark.parametrize(
+    ("asset", "name", "changes"),
+    [
+        ("row_changes", "one_row_per_dedup_key_in_table", {}),
+        ("metric_datapoint", "one_value_per_moment_in_table", {}),
+        ("metric_datapoint", "lineage_rule", {"source_rule": None}),
+        ("state_datapoint", "owner_rule", {"owner_kind": "planet"}),
+        ("metric_datapoint", "foreign_keys", {"component_id": "nobody's"}),
+        ("state_datapoint", "foreign_keys", {"key": "nobody's"}),
+        ("batch_ledger", "ledger_balance_in_table", {"rows_new": 4_711}),
+    ],
+)
+def test_a_check_notices_a_row_of_another_writer(
+    parts: Parts, asset: str, name: str, changes: dict[str, Any]
+) -> None:
+    tamper(parts, asset, **changes)
+    found = result(parts, asset, name)
+    assert not found.passed
+    assert {"what to do", "offending rows"} <= found.metadata.keys()
+
+
+def test_a_key_with_values_of_two_kinds_is_listed(parts: Parts) -> None:
+    key = "stream.two_kinds"
+    tamper(parts, "metric_datapoint", key=key, value=1.5)
+    tamper(parts, "state_datapoint", key=key, value=None)
+    assert key not in _listed(parts)
+    tamper(parts, "state_datapoint", key=key, value="on")
+    assert key in _listed(parts)
+
+
+def _listed(parts: Parts) -> list[str]:
+    found = result(parts, "state_datapoint", ONE_KIND_PER_KEY)
+    if found.passed:
+        return []
+    return [record.data["key"] for record in found.metadata["offending rows"].records]
