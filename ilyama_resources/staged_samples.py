@@ -1,4 +1,4 @@
-"""Staged rows to look at before their schema is approved: the oldest, up to a number."""
+"""Staged rows to look at before their schema is approved: the oldest, up to a number or size."""
 
 from __future__ import annotations
 
@@ -20,19 +20,28 @@ _TABLE = "staged_rows"
 _PLACES = ("device_id", "source_table", "staging_reason", "schema_hash", "drain_id")
 _CONTENTS = ("row", "fields")
 
+_AT_ONCE = 256
+"""A row may be half a mebibyte long."""
+
 Content = dict[str, Any]
 
 
 def staged_sample(
-    root: Path, sums: Sequence[StagedSum], *, most: int
-) -> list[dict[str, Any] | None]:
+    root: Path, sums: Sequence[StagedSum], *, most: int, most_bytes: int
+) -> list[Content | None]:
     """The contents of rows that are set aside; that of a delete is None."""
     if not sums:
         return []
-    return list(islice(_contents(root, sums), most))
+    found: list[Content | None] = []
+    for text in islice(_contents(root, sums), most):
+        most_bytes -= len(text or "")
+        if most_bytes < 0:
+            break
+        found.append(None if text is None else msgspec.json.decode(text))
+    return found
 
 
-def _contents(root: Path, sums: Sequence[StagedSum]) -> Iterator[Content | None]:
+def _contents(root: Path, sums: Sequence[StagedSum]) -> Iterator[str | None]:
     wanted = {
         (s.device_id, s.source_table, s.staging_reason, s.schema_hash, s.drain_id) for s in sums
     }
@@ -40,7 +49,7 @@ def _contents(root: Path, sums: Sequence[StagedSum]) -> Iterator[Content | None]
         with pq.ParquetFile(path) as file:
             if not {*_PLACES, *_CONTENTS} <= {*file.schema_arrow.names}:
                 continue
-            for batch in file.iter_batches(columns=[*_PLACES, *_CONTENTS]):
+            for batch in file.iter_batches(_AT_ONCE, columns=[*_PLACES, *_CONTENTS]):
                 yield from _wanted(batch, wanted)
 
 
@@ -57,10 +66,9 @@ def _files(root: Path, sums: Sequence[StagedSum]) -> list[str]:
         return []
 
 
-def _wanted(batch: pa.RecordBatch, wanted: set[tuple[Any, ...]]) -> Iterator[Content | None]:
+def _wanted(batch: pa.RecordBatch, wanted: set[tuple[Any, ...]]) -> Iterator[str | None]:
     hashes = pa.array(sorted({schema_hash for *_, schema_hash, _ in wanted}), pa.string())
     near = batch.filter(pc.is_in(batch["schema_hash"].cast(pa.string()), value_set=hashes))
     for *place, row, fields in zip(*(column.to_pylist() for column in near.columns), strict=True):
         if tuple(place) in wanted:
-            text = row if row is not None else fields
-            yield None if text is None else msgspec.json.decode(text)
+            yield row if row is not None else fields

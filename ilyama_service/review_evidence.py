@@ -13,11 +13,12 @@ from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Actions, kind_of, mirrored
 from ilyama_protocol.governance.dry_run import DryRun, dry_run, touched_keys
 from ilyama_resources.postgres import Transaction
-from ilyama_resources.postgres.reviews import Review
+from ilyama_resources.postgres.reviews import Review, Sharer
 from ilyama_resources.staged_samples import staged_sample
 
 MOST_ROWS = 10_000
-"""A dry run looks at no more rows than this; it says so when there are more."""
+MOST_BYTES = 64 * 1024 * 1024
+"""A dry run looks at no more rows and bytes than these; it says so when there are more."""
 
 MOST_NAMES = 100
 """So many devices are named; all are counted."""
@@ -74,7 +75,7 @@ def evidence_of(
     alike = tx.reviews.alike(review)
     devices = sorted({other.device_id for other in alike})
     sums = tx.backlog.of_schema(review.source_table, review.schema_hash, device_ids=devices)
-    rows = staged_sample(warehouse, sums, most=MOST_ROWS)
+    rows = staged_sample(warehouse, sums, most=MOST_ROWS, most_bytes=MOST_BYTES)
     staged = Staged(sum(s.rows for s in sums), sum(s.bytes for s in sums))
     last = review.evidence.get("last_accepted")
     return Evidence(
@@ -88,7 +89,7 @@ def evidence_of(
     )
 
 
-def _senders(alike: Sequence[Review], devices: Sequence[str]) -> Senders:
+def _senders(alike: Sequence[Sharer], devices: Sequence[str]) -> Senders:
     newest = {review.device_id: review.firmware_version for review in alike}
     return Senders(len(devices), list(devices[:MOST_NAMES]), dict(Counter(newest.values())))
 

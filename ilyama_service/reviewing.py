@@ -36,7 +36,7 @@ from ilyama_protocol.validation.envelopes import is_table_name
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.bindings import BindingScope
-from ilyama_resources.postgres.reviews import Decision, Review
+from ilyama_resources.postgres.reviews import Decision, Review, Sharer
 
 _UNANNOUNCED_KIND = "state"
 
@@ -210,7 +210,7 @@ def _may_be_asked_again(review: Review) -> bool:
     return review.state in undecided or _holds(review, review.actions or {})
 
 
-def _is_asked_already(review: Review, alike: Sequence[Review]) -> bool:
+def _is_asked_already(review: Review, alike: Sequence[Sharer]) -> bool:
     return any(o.state in OPEN and o.device_id == review.device_id for o in alike)
 
 

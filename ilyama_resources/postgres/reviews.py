@@ -89,6 +89,16 @@ class ReviewFilter(NamedTuple):
     device_id: str | None = None
 
 
+class Sharer(NamedTuple):
+    """A review that shares what is decided of another, as far as many of them are looked at."""
+
+    review_id: int
+    device_id: str
+    state: ReviewState
+    firmware_version: str
+    first_received_at: int
+
+
 class Decision(NamedTuple):
     """What a person decided of a review."""
 
@@ -277,10 +287,12 @@ class Reviews:
             )
         )
 
-    def alike(self, review: Review) -> list[Review]:
+    def alike(self, review: Review) -> list[Sharer]:
         """All reviews that share what is decided of one, itself among them."""
-        query = select(*_FIELDS).where(_shares_with(review)).order_by(_R.review_id)
-        return [_review(row) for row in self._connection.execute(query)]
+        fields = [_R[name] for name in Sharer._fields]
+        query = select(*fields).where(_shares_with(review)).order_by(_R.review_id)
+        found = (Sharer(*row) for row in self._connection.execute(query))
+        return [sharer._replace(state=ReviewState(sharer.state)) for sharer in found]
 
     def resume(self, review: Review) -> list[tuple[str, str]]:
         """Lift the pause of the lineages that share a review, where everything is decided.
