@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks import growth, running_stack
-from benchmarks.catalog import BENCHMARKS, Benchmark
+from benchmarks.catalog import BENCHMARKS, FULL_ONLY, Benchmark
 from benchmarks.report import Report, Result, figure_lines, told
 from benchmarks.workbench import MILLION, Scale, Workbench, forget_settings_of_the_developer
 from ilyama_resources.settings import REPOSITORY
 
 RESULTS: Final = REPOSITORY / "benchmarks" / "results"
 PARTIAL_RESULTS: Final = REPOSITORY / "build" / "benchmarks"
-FULL: Final = Scale(long_history_rows=32 * MILLION)
+FULL: Final = Scale(long_history_rows=32 * MILLION, staged_batches=256)
 STACK, GROWTH = "stack", "growth"
 
 
@@ -53,7 +53,8 @@ class Step(NamedTuple):
 
 def _steps(bench: Workbench, report: Report, *, full: bool) -> list[Step]:
     """What a run does, in order: as the history grows; the stack last, for it needs the machine."""
-    ratios = [_ratio(benchmark, bench, report) for benchmark in BENCHMARKS]
+    measured = [*BENCHMARKS, *FULL_ONLY] if full else BENCHMARKS
+    ratios = [_ratio(benchmark, bench, report) for benchmark in measured]
     growing = _growing(bench, report) if full else []
     in_order = sorted([*ratios, *growing], key=lambda step: step.history_rows)
     return [*in_order, Step(STACK, lambda: _measure_stack(bench, report))]
@@ -105,7 +106,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _names(text: str) -> list[str]:
-    known = {str(benchmark.id) for benchmark in BENCHMARKS} | {STACK, GROWTH}
+    known = {str(benchmark.id) for benchmark in (*BENCHMARKS, *FULL_ONLY)} | {STACK, GROWTH}
     names = text.split(",")
     if unknown := sorted(set(names) - known):
         raise argparse.ArgumentTypeError(f"there is no {unknown[0]}")

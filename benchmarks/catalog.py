@@ -17,6 +17,7 @@ from benchmarks import (
     peer,
     replay,
     scaling,
+    staged_release,
     telemetry,
 )
 from benchmarks.measuring import Measured, Target
@@ -130,3 +131,14 @@ BENCHMARKS = (
         replay.measure_telemetry,
     ),
 )
+
+FULL_ONLY = (
+    Benchmark(
+        15,
+        "staged release",
+        "staged release: rows/s of releasing staged rows ÷ of taking them in at once",
+        Target(0.5, at_least=True),
+        staged_release.measure,
+    ),
+)
+"""What `make bench-full` measures besides."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import duckdb
@@ -22,14 +23,18 @@ _VALUE_COLUMNS = "owner_id, key, instance, kind, value_double, value_text, ts, c
 
 def assert_same_output(platform: Platform, other: Path, peer: DuckDbPeer) -> None:
     """Fail when a table, or a current value in Postgres, differs."""
+    assert_same_tables(platform.settings.warehouse, other, COMPARED)
+    _assert_same_values(duckdb.connect(), platform, peer)
+
+
+def assert_same_tables(ours: Path, theirs: Path, tables: Iterable[str]) -> None:
+    """Fail when a table of one warehouse has other rows than that of another."""
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'").fetchall()
-    for table in COMPARED:
-        ours, theirs = platform.settings.warehouse / table, other / table
+    for table in tables:
         names = [name for name in TABLES[table].schema.names if name not in _APART]
-        found = [_digest(connection, location, names) for location in (ours, theirs)]
+        found = [_digest(connection, root / table, names) for root in (ours, theirs)]
         assert found[0] == found[1], f"{table} differs: {found[0]} and {found[1]}"
-    _assert_same_values(connection, platform, peer)
 
 
 def _digest(

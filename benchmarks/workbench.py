@@ -47,6 +47,7 @@ class Scale:
     process_rounds: int = 5
     landed_messages: int = 16_000
     landing_rounds: int = 5
+    staged_batches: int = 64
     peer_batches: int = 256
     peer_rounds: int = 5
     stack_seconds: int = 30

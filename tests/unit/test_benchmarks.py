@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.blind_append import without_exactness
-from benchmarks.catalog import BENCHMARKS, Benchmark
+from benchmarks.catalog import BENCHMARKS, FULL_ONLY, Benchmark
 from benchmarks.history import moved_ids
 from benchmarks.measuring import Measured, Target, always, interleaved
 from benchmarks.report import JSON_FILE, MARKDOWN_FILE, PICTURE_FILE, Report, Result
@@ -73,7 +73,7 @@ def test_the_ratio_is_that_of_the_medians() -> None:
 
 
 def test_every_ratio_has_a_number_of_its_own() -> None:
-    numbers = [benchmark.id for benchmark in BENCHMARKS]
+    numbers = [benchmark.id for benchmark in (*BENCHMARKS, *FULL_ONLY)]
     assert numbers == sorted(set(numbers))
 
 
