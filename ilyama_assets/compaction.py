@@ -61,7 +61,7 @@ def compaction(
             if warehouse.holds(contract.name)
             for day in days_worth_compacting(warehouse, contract, most_files=config.most_files)
         ]
-    parts = MirrorParts(spark.spark_session, gateway, warehouse, load_settings().cores)
+    parts = MirrorParts.of(spark.spark_session, gateway, warehouse, load_settings())
     done += compact_mirrors(parts, most_files=config.most_files)
     for result in done:
         context.log.info(f"{result.table} {result.day}: {result.before} files became few")

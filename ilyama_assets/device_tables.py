@@ -69,7 +69,7 @@ def device_tables(
     lake: DeltaLake,
 ) -> MaterializeResult[Any]:
     """Merge what new drains say of the rows of devices into the tables that mirror them."""
-    parts = MirrorParts(spark.spark_session, records.gateway, lake.warehouse, load_settings().cores)
+    parts = MirrorParts.of(spark.spark_session, records.gateway, lake.warehouse, load_settings())
     progress = Progress(DEVICE_TABLES, records.gateway)
     if progress.was_interrupted():
         bring_up(progress, parts, rebuild=False)

@@ -146,6 +146,19 @@ class Warehouse:
         write_deltalake(self.location(contract.name), rows, mode="overwrite")
         return self.version(contract.name)
 
+    def overwrite(self, table: str, rows: pa.Table, *, number: int) -> None:
+        """Put rows and columns in the place of all that a table holds; a number counts once."""
+        write_deltalake(
+            self._current(table),
+            rows,
+            mode="overwrite",
+            schema_mode="overwrite",
+            commit_properties=CommitProperties(
+                app_transactions=[Transaction(self._transaction_id(table), number)]
+            ),
+        )
+        self._force_log(table, self.version(table))
+
     def vacuum(self, table: str) -> int:
         """Remove files that no version of the last days names, and return how many there were."""
         gone = self._current(table).vacuum(retention_hours=ORPHANS_KEPT_H, dry_run=False, full=True)

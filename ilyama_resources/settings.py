@@ -17,6 +17,7 @@ from pydantic import (
     AfterValidator,
     Field,
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     ValidationError,
@@ -147,6 +148,7 @@ class Settings(BaseSettings):
     segment_max_bytes: PositiveInt = 16 * _MIB
     segment_keep_h: PositiveFloat = 24
     drain_max_bytes: PositiveInt = 64 * _MIB
+    device_table_rewrite_bytes: NonNegativeInt = 8 * _MIB
     drain_every_s: NonNegativeFloat = 2
     run_idle_s: PositiveFloat = 10
     run_max_s: PositiveFloat = 120

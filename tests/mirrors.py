@@ -31,9 +31,8 @@ class Mirrors:
     def __init__(self, platform: Platform, session: SparkSession) -> None:
         """Look at the tables of a platform."""
         self._platform = platform
-        self.parts = MirrorParts(
-            session, platform.gateway, platform.warehouse, platform.settings.cores
-        )
+        gateway, warehouse = platform.gateway, platform.warehouse
+        self.parts = MirrorParts.of(session, gateway, warehouse, platform.settings)
         self.progress = Progress(DEVICE_TABLES, platform.gateway)
 
     def derive(self, *, rebuild: bool = False) -> list[Mirror]:

@@ -51,7 +51,7 @@ class Compared(NamedTuple):
 )
 def mirror_parity(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
     """Recompute the rows of some devices and compare."""
-    parts = MirrorParts(spark.spark_session, records.gateway, lake.warehouse, load_settings().cores)
+    parts = MirrorParts.of(spark.spark_session, records.gateway, lake.warehouse, load_settings())
     with Progress(DEVICE_TABLES, records.gateway).alone():
         with records.gateway.transaction() as tx:
             run = tx.derived_runs.last(DEVICE_TABLES)

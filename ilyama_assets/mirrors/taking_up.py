@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -16,11 +18,20 @@ from ilyama_assets.mirrors.columns import continued_columns, only_adds, renewed_
 from ilyama_assets.mirrors.placing import Placing, place
 from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
 from ilyama_assets.tables import ROW_CHANGES
-from ilyama_assets.transforms.mirrored_rows import kinds_in_columns, mirrored_rows
+from ilyama_assets.transforms.mirrored_rows import (
+    MIRRORED_FROM,
+    kinds_in_columns,
+    mirrored_rows,
+    mirrored_table,
+)
 from ilyama_assets.transforms.newest_changes import changes_until, newest_changes_of_drains
 from ilyama_protocol.mirror_types import ValueKind, goes_by_values
 from ilyama_resources.device_tables import Mirror, MirrorColumn, mirror_at, mirror_names
 from ilyama_resources.postgres.derived_runs import DerivedRun
+
+MOST_AT_ONCE: Final = 64 * 1024 * 1024
+"""Changes of no more bytes than these are taken out of Spark at once."""
+_BYTES_OF_A_CHANGE: Final = 500
 
 Kinds = dict[str, set[ValueKind]]
 
@@ -35,6 +46,19 @@ class Newest(NamedTuple):
         """The rows that they give in a mirror."""
         own = self.changes.where(F.col("mirror") == mirror.name)
         return mirrored_rows(own, columns, self.placing.bound)
+
+    def sizes(self, names: Sequence[str]) -> dict[str, int]:
+        """About how many bytes the changes of mirrors take in memory."""
+        size = F.length("row") + F.length("pk") + F.lit(_BYTES_OF_A_CHANGE)
+        own = self.changes.where(F.col("mirror").isin([*names]))
+        found = own.groupBy("mirror").agg(F.sum(F.coalesce(size, F.lit(_BYTES_OF_A_CHANGE))))
+        return {name: int(size) for name, size in found.collect()}
+
+    def collected(self, names: Sequence[str]) -> dict[str, pa.Table]:
+        """The changes of some mirrors, in this process."""
+        own = self.changes.where(F.col("mirror").isin([*names]))
+        found = own.select("mirror", *MIRRORED_FROM).toArrow().combine_chunks()
+        return {n: found.filter(pc.equal(found["mirror"], n)).drop(["mirror"]) for n in names}
 
     def kinds(self, tables: Mapping[str, MirrorTable]) -> dict[str, Kinds]:
         """The kinds of values in the columns of each mirror that go by their values."""
@@ -63,8 +87,10 @@ def take_up(parts: MirrorParts, run: DerivedRun) -> list[Mirror]:
         tables = {m.name: MirrorTable(m, parts, run) for m in newest.placing.mirrors}
         waiting = {name: table for name, table in tables.items() if not table.is_done}
         kinds = newest.kinds(waiting)
-        for name, table in waiting.items():
-            _take_up_one(parts, run, table, newest, kinds.get(name, {}))
+        for portion in _portions(newest, waiting):
+            few = newest.collected(portion.names) if portion.few else {}
+            for name in portion.names:
+                _take_up_one(parts, run, waiting[name], newest, kinds.get(name, {}), few.get(name))
         if run.from_drain == FIRST_DRAIN:
             _empty_others(parts, run, newest)
     return newest.placing.mirrors
@@ -106,10 +132,11 @@ def _newest_of_run(parts: MirrorParts, run: DerivedRun) -> Iterator[Newest]:
     with parts.gateway.transaction() as tx:
         in_order = tx.drains.wrote_in_order(run.from_drain, run.to_drain)
     if in_order or run.from_drain == FIRST_DRAIN:
-        session, gateway, warehouse, tasks = parts
-        placing = place(changes, gateway)
-        few = newest_changes_of_drains(session, warehouse, run, epochs=placing.epochs, tasks=tasks)
-        with _kept(placing.newest(session, few)) as newest:
+        placing = place(changes, parts.gateway)
+        few = newest_changes_of_drains(
+            parts.session, parts.warehouse, run, epochs=placing.epochs, tasks=parts.tasks
+        )
+        with _kept(placing.newest(parts.session, few)) as newest:
             yield Newest(newest, placing)
         return
     devices = [row.device_id for row in changes.select("device_id").distinct().collect()]
@@ -118,20 +145,49 @@ def _newest_of_run(parts: MirrorParts, run: DerivedRun) -> Iterator[Newest]:
 
 
 def _take_up_one(
-    parts: MirrorParts, run: DerivedRun, table: MirrorTable, newest: Newest, kinds: Kinds
+    parts: MirrorParts,
+    run: DerivedRun,
+    table: MirrorTable,
+    newest: Newest,
+    kinds: Kinds,
+    few: pa.Table | None,
 ) -> None:
+    """Take up the changes of one mirror; `few` are all of them, when they are here already."""
     mirror, existing = table.mirror, table.columns
     affinities = newest.placing.affinities_of(mirror)
-    if run.from_drain == FIRST_DRAIN or not table.is_made:
-        columns = renewed_columns(existing, affinities, kinds)
+    anew = run.from_drain == FIRST_DRAIN or not table.is_made
+    planned = renewed_columns if anew else continued_columns
+    columns = planned(existing, affinities, kinds)
+    if not anew and not only_adds(existing, columns):
+        _renew_from_history(parts, run, table)
+    elif few is not None:
+        table.rewrite(mirrored_table(few, columns, newest.placing.bound), columns, anew=anew)
+    elif anew:
         table.renew(newest.rows_of(mirror, columns), columns)
-        return
-    columns = continued_columns(existing, affinities, kinds)
-    if only_adds(existing, columns):
+    else:
         table.extend(columns)
         table.merge(newest.rows_of(mirror, columns), newest.placing.devices_of(mirror))
-    else:
-        _renew_from_history(parts, run, table)
+
+
+class _Portion(NamedTuple):
+    """Mirrors that are taken up one after another; of `few`, the changes fit memory together."""
+
+    names: list[str]
+    few: bool
+
+
+def _portions(newest: Newest, tables: Mapping[str, MirrorTable]) -> Iterator[_Portion]:
+    sizes = newest.sizes([*tables])
+    small = [n for n in tables if sizes.get(n, 0) <= MOST_AT_ONCE and tables[n].is_small]
+    held: list[str] = []
+    for name in small:
+        if held and sum(sizes.get(n, 0) for n in [*held, name]) > MOST_AT_ONCE:
+            yield _Portion(held, few=True)
+            held = []
+        held.append(name)
+    if held:
+        yield _Portion(held, few=True)
+    yield _Portion([name for name in tables if name not in {*small}], few=False)
 
 
 def _renew_from_history(parts: MirrorParts, run: DerivedRun, table: MirrorTable) -> None:
@@ -142,7 +198,11 @@ def _renew_from_history(parts: MirrorParts, run: DerivedRun, table: MirrorTable)
         kinds = whole.kinds({mirror.name: table}).get(mirror.name, {})
         affinities = whole.placing.affinities_of(mirror)
         columns = renewed_columns(table.columns, affinities, kinds)
-        table.renew(whole.rows_of(mirror, columns), columns)
+        if table.is_small and whole.sizes([mirror.name]).get(mirror.name, 0) <= MOST_AT_ONCE:
+            few = whole.collected([mirror.name])[mirror.name]
+            table.rewrite(mirrored_table(few, columns, whole.placing.bound), columns, anew=True)
+        else:
+            table.renew(whole.rows_of(mirror, columns), columns)
 
 
 def _empty_others(parts: MirrorParts, run: DerivedRun, newest: Newest) -> None:
@@ -152,4 +212,4 @@ def _empty_others(parts: MirrorParts, run: DerivedRun, newest: Newest) -> None:
         mirror = mirror_at(DeltaTable(parts.warehouse.location(name)))
         table = MirrorTable(mirror, parts, run)
         if table.is_made and not table.is_done:
-            table.renew(newest.rows_of(mirror, table.columns), table.columns)
+            table.empty()

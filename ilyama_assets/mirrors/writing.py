@@ -1,4 +1,4 @@
-"""How rows get into a mirror: by a MERGE that counts once, or by making the table anew."""
+"""How rows get into a mirror: small ones are written whole, into large ones Spark merges."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from ilyama_assets.derived import counted_once, done_once, write_once
 from ilyama_assets.tables import TEXT
-from ilyama_assets.transforms.mirrored_rows import OPERATION, described
+from ilyama_assets.transforms.mirrored_rows import (
+    OPERATION,
+    changes_schema,
+    described,
+    mirror_schema,
+)
+from ilyama_assets.transforms.newest_in_arrow import newest_rows
 from ilyama_protocol.mirror_names import DEVICE_COLUMN
 from ilyama_resources.data_files import TableColumn, TableContract
 from ilyama_resources.delta import Warehouse
@@ -19,6 +27,7 @@ from ilyama_resources.device_tables import Mirror, MirrorColumn, columns_of
 from ilyama_resources.faults import crash_point
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.derived_runs import DerivedRun
+from ilyama_resources.settings import Settings
 
 MOST_LITERALS: Final = 1_000
 """More devices than these are not named in a MERGE; hardly a file would be left out by them."""
@@ -36,6 +45,15 @@ class MirrorParts(NamedTuple):
     gateway: Gateway
     warehouse: Warehouse
     tasks: int
+    rewrite_bytes: int
+    """Tables whose files have no more bytes than these are written whole by every run."""
+
+    @classmethod
+    def of(
+        cls, session: SparkSession, gateway: Gateway, warehouse: Warehouse, settings: Settings
+    ) -> MirrorParts:
+        """The parts as the settings want them."""
+        return cls(session, gateway, warehouse, settings.cores, settings.device_table_rewrite_bytes)
 
 
 class MirrorTable:
@@ -67,15 +85,43 @@ class MirrorTable:
     def _delta(self) -> DeltaTable:
         return DeltaTable(self._parts.warehouse.location(self.mirror.name))
 
+    @property
+    def is_small(self) -> bool:
+        """Whether all of it can be taken into memory and written again."""
+        files = self._parts.warehouse.files(self.mirror.name) if self.is_made else []
+        return sum(file.size for file in files) < self._parts.rewrite_bytes
+
+    def rewrite(
+        self, changed: pa.Table, columns: Sequence[MirrorColumn], *, anew: bool = False
+    ) -> None:
+        """Put the newest of what is there and of what comes in its place; anew, what comes alone.
+
+        What Spark needs seconds for is done here in some milliseconds, for tables that are small.
+        """
+        if not self.is_made:
+            self._ensure()
+        names = mirror_schema(columns).names
+        with self._writing():
+            stored = [] if anew else [_stored(self._delta, changed.schema)]
+            living = newest_living([*stored, changed]).select(names)
+            self._parts.warehouse.overwrite(self.mirror.name, living, number=self._run.number)
+
+    def empty(self) -> None:
+        """Leave nothing but the columns."""
+        self.rewrite(changes_schema(self.columns).empty_table(), self.columns, anew=True)
+
+    def _ensure(self) -> None:
+        device = TableColumn(DEVICE_COLUMN, TEXT, "device")
+        contract = TableContract(self.mirror.name, self.mirror.description, (device,))
+        self._parts.warehouse.ensure(contract)
+
     def renew(self, rows: DataFrame, columns: Sequence[MirrorColumn]) -> None:
         """Put rows, columns and types in the place of all that was there, in one commit."""
+        self._ensure()
         name = self.mirror.name
-        device = TableColumn(DEVICE_COLUMN, TEXT, "device")
-        contract = TableContract(name, self.mirror.description, (device,))
-        self._parts.warehouse.ensure(contract)
         writer = described(rows, columns).write.format("delta").mode("overwrite")
         anew = writer.option("overwriteSchema", "true")
-        with self._writing():
+        with self._spark_writing():
             done_once(lambda: anew.save(str(self._parts.warehouse.location(name))))
 
     def extend(self, columns: Sequence[MirrorColumn]) -> None:
@@ -97,7 +143,7 @@ class MirrorTable:
         rows.createOrReplaceTempView(_INCOMING)
         is_delete = f"s.`{OPERATION}` = 'delete'"
         same = "t.`device_id` = s.`device_id` AND t.`__source_pk_hash` = s.`__source_pk_hash`"
-        with self._writing():
+        with self._spark_writing():
             write_once(
                 self._parts.session,
                 f"MERGE INTO {self._target} t USING {_INCOMING} s ON {same}{_within(devices)} "
@@ -112,15 +158,39 @@ class MirrorTable:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        session, gateway, warehouse, _ = self._parts
-        name = self.mirror.name
         crash_point("mirror_write.before")
-        with (
-            gateway.lock(f"table {name}"),
-            counted_once(session, warehouse.transaction_id(name), self._run),
-        ):
+        with self._parts.gateway.lock(f"table {self.mirror.name}"):
             yield
         crash_point("mirror_write.after")
+
+    @contextmanager
+    def _spark_writing(self) -> Iterator[None]:
+        """Let Spark's next statement count once."""
+        identity = self._parts.warehouse.transaction_id(self.mirror.name)
+        with self._writing(), counted_once(self._parts.session, identity, self._run):
+            yield
+
+
+def newest_living(tables: Sequence[pa.Table]) -> pa.Table:
+    """The newest of each row among some tables, unless that is a delete."""
+    rows = pa.concat_tables(tables)
+    order = [rows[name].to_numpy() for name in ("__epoch_rank", "__commit_seq")]
+    newest = newest_rows(rows, key=(DEVICE_COLUMN, "__source_pk_hash"), order=order)
+    return newest.filter(pc.not_equal(newest[OPERATION], "delete"))
+
+
+def _stored(table: DeltaTable, changes: pa.Schema) -> pa.Table:
+    """What a table holds, as changes to the columns that it gets now."""
+    held = table.to_pyarrow_table()
+    columns = [
+        held[field.name].cast(field.type)
+        if field.name in held.column_names
+        else pa.nulls(held.num_rows, field.type)
+        for field in changes
+        if field.name != OPERATION
+    ]
+    live = pa.repeat("update", held.num_rows)
+    return pa.Table.from_arrays([*columns, live], schema=changes)
 
 
 def _within(devices: Sequence[str]) -> str:

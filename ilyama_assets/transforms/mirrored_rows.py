@@ -32,10 +32,17 @@ OWN_COLUMNS: Final = {
 """The platform's columns of every device table: of which column of the change, type, meaning."""
 
 _ARROW_TYPES: Final = {
-    MirrorType.LONG: pa.int64(),
-    MirrorType.DOUBLE: pa.float64(),
-    MirrorType.TEXT: pa.string(),
+    MirrorType.LONG.value: pa.int64(),
+    MirrorType.DOUBLE.value: pa.float64(),
+    MirrorType.TEXT.value: pa.string(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
 }
+MIRRORED_FROM: Final = (
+    *(DEVICE_COLUMN, "op", "row", "bound"),
+    *(column for column, _, _ in OWN_COLUMNS.values()),
+)
+"""What of a change goes into its row."""
+
 _FOUND: Final = "mirror string, column string, kind string"
 _FOUND_SCHEMA: Final = pa.schema([(name, pa.string()) for name in ("mirror", "column", "kind")])
 
@@ -57,24 +64,46 @@ def mirrored_rows(changes: DataFrame, columns: Sequence[MirrorColumn], bound: Bo
     types = {DEVICE_COLUMN: "string", **{column.name: column.type for column in columns}}
     types |= {name: kind for name, (_, kind, _) in OWN_COLUMNS.items()} | {OPERATION: "string"}
     declared = ", ".join(f"{_quoted(name)} {kind}" for name, kind in types.items())
-    told = changes.select(
-        DEVICE_COLUMN, "op", "row", "bound", *(column for column, _, _ in OWN_COLUMNS.values())
-    )
+    told = changes.select(*MIRRORED_FROM)
     make = partial(_mirrored, columns=columns, bound=bound)
     return told.mapInArrow(partial(_each, make=make), declared)
 
 
+def mirrored_table(changes: pa.Table, columns: Sequence[MirrorColumn], bound: Bound) -> pa.Table:
+    """The same of changes that are here already."""
+    made = [_mirrored(batch, columns=columns, bound=bound) for batch in changes.to_batches()]
+    schema = changes_schema(columns)
+    return pa.Table.from_batches(made).cast(schema) if made else schema.empty_table()
+
+
+def mirror_schema(columns: Sequence[MirrorColumn]) -> pa.Schema:
+    """What a device table with these columns looks like, comments included."""
+    return pa.schema(
+        pa.field(name, _ARROW_TYPES[kind], metadata={"comment": comment})
+        for name, (kind, comment) in _held(columns).items()
+    )
+
+
+def changes_schema(columns: Sequence[MirrorColumn]) -> pa.Schema:
+    """What changes to such a table look like: its rows, and what is done to them."""
+    return mirror_schema(columns).append(pa.field(OPERATION, pa.string()))
+
+
+def _held(columns: Sequence[MirrorColumn]) -> dict[str, tuple[str, str]]:
+    """The type in SQL and the comment of each column that a table holds."""
+    held = {DEVICE_COLUMN: ("string", "device that has the row")}
+    held |= {column.name: (column.type.value, column.comment) for column in columns}
+    return held | {name: (kind, meaning) for name, (_, kind, meaning) in OWN_COLUMNS.items()}
+
+
 def described(rows: DataFrame, columns: Sequence[MirrorColumn]) -> DataFrame:
     """The rows that live, as the table holds them, each column with its comment."""
-    told = {DEVICE_COLUMN: ("string", "device that has the row")}
-    told |= {column.name: (column.type.value, column.comment) for column in columns}
-    told |= {name: (kind, meaning) for name, (_, kind, meaning) in OWN_COLUMNS.items()}
     live = rows.where(F.col(OPERATION) != "delete")
     # What tasks return has texts with a collation, by a name that delta-rs does not know.
     return live.select(
         *(
             F.col(_quoted(name)).cast(kind).alias(name, metadata={"comment": comment})
-            for name, (kind, comment) in told.items()
+            for name, (kind, comment) in _held(columns).items()
         )
     )
 

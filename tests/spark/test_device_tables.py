@@ -32,6 +32,13 @@ def mirrors(platform: Platform, intake: Intake) -> Mirrors:
     return Mirrors(platform, intake.session())
 
 
+@pytest.fixture(params=["written whole", "merged by Spark"])
+def way(request: pytest.FixtureRequest, mirrors: Mirrors) -> None:
+    """Small tables and large ones are written in different ways."""
+    if request.param == "merged by Spark":
+        mirrors.parts = mirrors.parts._replace(rewrite_bytes=0)
+
+
 def _put(seq: int, pk: Any = 1, **row: Any) -> Change:
     return change(seq, pk, row=row)
 
@@ -44,6 +51,7 @@ def _key(device: str = ONE, pk: Any = 1) -> tuple[str, str]:
     return device, json.dumps({"id": pk}, separators=(",", ":"), ensure_ascii=False)
 
 
+@pytest.mark.usefixtures("way")
 def test_rows_follow_changes_deletes_late_changes_and_new_epochs(
     intake: Intake, mirrors: Mirrors
 ) -> None:
@@ -131,6 +139,7 @@ def test_a_value_that_does_not_fit_its_column_is_null(intake: Intake, mirrors: M
     assert [found[_key(pk=n)] for n in (2, 3, 4)] == [{}, {}, {}]
 
 
+@pytest.mark.usefixtures("way")
 def test_columns_are_added_and_keep_what_was_there(intake: Intake, mirrors: Mirrors) -> None:
     drained(intake, [(ONE, batch(_put(1, 1, v=1), schema=PUMPS))])
     mirrors.derive()
@@ -142,7 +151,7 @@ def test_columns_are_added_and_keep_what_was_there(intake: Intake, mirrors: Mirr
 
     assert mirrors.names(TABLE)[:5] == ["device_id", "v", "w", "x", "__pk"]
     assert mirrors.rows(TABLE) == {_key(pk=1): {"v": 1}, _key(pk=2): {"v": 2, "x": 0.5}}
-    assert mirrors.version(TABLE) == before + 2
+    assert before < mirrors.version(TABLE) <= before + 2
 
 
 def test_of_two_affinities_the_first_stays(intake: Intake, mirrors: Mirrors) -> None:
@@ -219,6 +228,7 @@ ODD_NAMES = (
 """Among them letters that are one and the same once their case is folded."""
 
 
+@pytest.mark.usefixtures("way")
 def test_any_name_of_a_column_is_kept_apart_and_found_again(
     intake: Intake, mirrors: Mirrors
 ) -> None:
@@ -304,6 +314,7 @@ def test_only_touched_tables_are_written(intake: Intake, mirrors: Mirrors) -> No
     assert mirrors.derive() == []
 
 
+@pytest.mark.usefixtures("way")
 def test_a_row_released_after_its_delete_does_not_come_back(
     platform: Platform, intake: Intake, mirrors: Mirrors
 ) -> None:

@@ -52,7 +52,8 @@ def test_a_stream_with_every_fault_gives_the_tables_of_the_devices(
     events = generate(seed, batches=100)
     first, second = events[:50], events[50:]
     platform.import_events(first)
-    died = platform.try_ilyama("drain", CRASH_AT="mirror_write.after:1")
+    merging = {"ILYAMA_DEVICE_TABLE_REWRITE_BYTES": "0"}
+    died = platform.try_ilyama("drain", CRASH_AT="mirror_write.after:1", **merging)
     assert died.returncode == CRASH_STATUS, died.stderr
     platform.drain_and_mirror()
     assert_device_tables_equal_oracle(platform, first)

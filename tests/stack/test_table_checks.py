@@ -8,16 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from dagster import AssetCheckResult, TableMetadataValue
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from ilyama_assets.checks.registries import ONE_KIND_PER_KEY, REGISTRY_CHECKS
 from ilyama_assets.checks.tables import TABLE_CHECKS
 from ilyama_assets.tables import TABLES
 from ilyama_resources.data_files import write_data_file
-from ilyama_resources.lake import DeltaLake
-from ilyama_resources.postgres.resource import Records
-from ilyama_resources.spark import Spark
-from tests.platform import Platform
+from tests.platform import Platform, fresh_platform
 from tests.streams import generate
 
 CHECKS = {
@@ -46,28 +44,31 @@ class Parts:
 
 
 @pytest.fixture(scope="module")
-def parts(shared_platform: Platform) -> Iterator[Parts]:
-    shared_platform.import_events(generate(7, batches=60))
-    with shared_platform.intake() as intake:
-        while intake.drain() is not None:
-            pass
-        yield Parts(shared_platform, intake.session())
+def parts(
+    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, spark_remote: str
+) -> Iterator[Parts]:
+    home = tmp_path_factory.mktemp("home")
+    with fresh_platform(home, postgres_url=postgres_url, spark_remote=spark_remote) as platform:
+        platform.import_events(generate(7, batches=60))
+        with platform.intake() as intake:
+            while intake.drain() is not None:
+                pass
+            yield Parts(platform, intake.session())
 
 
 def result(parts: Parts, asset: str, name: str) -> AssetCheckResult:
-    words = {"records": Records, "spark": Spark, "lake": DeltaLake}
     check = CHECKS[asset, name]
-    asked = {word: parts for word in words if word in check.required_resource_keys}
-    found = check(**asked)
+    asked = {"records", "spark", "lake"} & check.required_resource_keys
+    found = check(**dict.fromkeys(asked, parts))
     assert isinstance(found, AssetCheckResult)
     return found
 
 
 def tamper(parts: Parts, table: str, **changes: Any) -> None:
     """Add a row like the first one, as a writer does that keeps to no rule."""
-    row = parts.platform.rows(table)[0] | changes
-    rows = pa.Table.from_pylist([row], TABLES[table].schema)
     drain_id, location = next(LATER_DRAINS), parts.warehouse.location(table)
+    (row,) = DeltaTable(location).to_pyarrow_table().slice(0, 1).to_pylist()
+    rows = pa.Table.from_pylist([row | changes], TABLES[table].file_schema)
     name = f"tampered-{drain_id}"
     file = write_data_file(location, TABLES[table], rows, day=row["day"], name=name)
     parts.warehouse.add(table, drain_id, [file])
