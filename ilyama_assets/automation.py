@@ -22,8 +22,9 @@ def after_new_drains() -> AutomationCondition[Any]:
 
 
 def now_and_then_after_new_drains() -> AutomationCondition[Any]:
-    """The same, but not more often than every ten minutes: for what takes a while."""
-    return after_new_drains() & AutomationCondition.cron_tick_passed(_EVERY_TEN_MINUTES)
+    """The same, at first and then not more often than every ten minutes: for what takes a while."""
+    its_turn = AutomationCondition.cron_tick_passed(_EVERY_TEN_MINUTES)
+    return after_new_drains() & (its_turn | AutomationCondition.missing())
 
 
 def now_and_then() -> AutomationCondition[Any]:

@@ -135,14 +135,14 @@ def _materializations(run: RunReport, parts: Intake) -> Iterator[MaterializeResu
         plot = intake_plot(tx.ledger.hourly(now - timedelta(days=1)), until=now)
         groups = tx.rejections.largest_groups(RejectionFilter(), limit=MOST_GROUPS)
         schemas = tx.reviews.open_schemas(limit=MOST_SCHEMAS)
+    shown: dict[str, dict[str, Any]] = {
+        RAW_BATCHES.name: {"intake over the last day": plot},
+        BATCH_LEDGER.name: {"intake over the last day": plot},
+        REJECTED_BATCHES.name: {"rejections by code, table and firmware": rejection_table(groups)},
+        STAGED_ROWS.name: {"schemas that wait for a person": review_table(schemas)},
+    }
     for contract in INTAKE_TABLES:
-        metadata = _metadata(run, parts, contract.name)
-        if contract.name in (RAW_BATCHES.name, BATCH_LEDGER.name):
-            metadata["intake over the last day"] = plot
-        if contract.name == REJECTED_BATCHES.name:
-            metadata["rejections by code, table and firmware"] = rejection_table(groups)
-        if contract.name == STAGED_ROWS.name:
-            metadata["schemas that wait for a person"] = review_table(schemas)
+        metadata = shown.get(contract.name, {}) | _metadata(run, parts, contract.name)
         yield MaterializeResult(asset_key=contract.name, metadata=metadata)
 
 

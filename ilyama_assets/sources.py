@@ -7,6 +7,7 @@ from dagster import AssetKey, AssetSpec
 from ilyama_assets.catalog import OWNERS
 
 ROW_TOPIC = AssetKey(["mqtt", "sync_rows_batch"])
+TELEMETRY_TOPIC = AssetKey(["mqtt", "sync_telemetry_batch"])
 OTHER_TOPICS = AssetKey(["mqtt", "other_inbound_topics"])
 HTTP_INGEST = AssetKey(["cloudevents", "http_ingest"])
 IMPORTS = AssetKey(["cloudevents", "imports"])
@@ -24,11 +25,20 @@ SOURCES = [
         owners=OWNERS,
     ),
     AssetSpec(
+        TELEMETRY_TOPIC,
+        description=(
+            "Telemetry batches that devices publish over MQTT on "
+            "`{slug}/{device}/sync/telemetry/batch`; the sensor `mqtt_ingest` lands them."
+        ),
+        group_name="sources",
+        kinds={"mqtt"},
+        owners=OWNERS,
+    ),
+    AssetSpec(
         OTHER_TOPICS,
         description=(
-            "What devices publish over MQTT beside row batches: telemetry, schema observations, "
-            "acknowledgements and requests under `{slug}/{device}/sync/`, and everything under "
-            "`devices/`."
+            "What devices publish over MQTT beside batches: schema observations, acknowledgements "
+            "and requests under `{slug}/{device}/sync/`, and everything under `devices/`."
         ),
         group_name="sources",
         kinds={"mqtt"},
