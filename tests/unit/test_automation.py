@@ -88,3 +88,13 @@ def test_current_values_are_left_alone_when_a_check_of_the_drain_fails(
     write(instance)
     check(instance, holds=False)
     assert ticks.requested() == 0
+
+
+def test_current_values_are_derived_while_the_next_run_of_intake_is_at_work(
+    instance: DagsterInstance,
+) -> None:
+    ticks = Ticks(instance)
+    write(instance)
+    check(instance, holds=True)
+    instance.create_run_for_job(defs.resolve_job_def("intake_job"), tags={"dagster/partition": DAY})
+    assert [ticks.requested(), ticks.requested()] == [1, 0]
