@@ -6,7 +6,7 @@ its number already recorded has nothing left to do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -146,18 +146,30 @@ class Warehouse:
         write_deltalake(self.location(contract.name), rows, mode="overwrite")
         return self.version(contract.name)
 
-    def overwrite(self, table: str, rows: pa.Table, *, number: int) -> None:
-        """Put rows and columns in the place of all that a table holds; a number counts once."""
+    def overwrite(
+        self, table: str, number: int, made_of: Callable[[DeltaTable], pa.Table | None]
+    ) -> bool:
+        """Put rows and columns, made of what a table holds, in its place; a number counts once.
+
+        False: nothing was made of it. Whoever commits meanwhile makes this fail.
+        """
+        current, transaction = self._current(table), self._transaction_id(table)
+        if (current.transaction_version(transaction) or 0) >= number:
+            return True
+        rows = made_of(current)
+        if rows is None:
+            return False
         write_deltalake(
-            self._current(table),
+            current,
             rows,
             mode="overwrite",
             schema_mode="overwrite",
-            commit_properties=CommitProperties(
-                app_transactions=[Transaction(self._transaction_id(table), number)]
-            ),
+            commit_properties=CommitProperties(app_transactions=[Transaction(transaction, number)]),
         )
+        for file in self.files(table):
+            force_to_disk(self.location(table) / file.path)
         self._force_log(table, self.version(table))
+        return True
 
     def vacuum(self, table: str) -> int:
         """Remove files that no version of the last days names, and return how many there were."""

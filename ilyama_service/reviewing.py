@@ -113,12 +113,17 @@ class Reviewing:
         with self._gateway.transaction() as tx:
             review = _acted_on(tx, act, ReviewVerb.APPROVE)
             chosen = mirrored(review.column_names) if actions is None else actions
-            self.refuse_unfit(tx, review, chosen)
+            self._refuse_unfit(tx, review, chosen)
             told = _approve(tx, act, review, chosen)
             return _finished(tx, act, ReviewVerb.APPROVE, review, told)
 
-    def refuse_unfit(self, tx: Transaction, review: Review, actions: Actions) -> None:
-        """Raise UnfitActions when a review could not be approved with these actions."""
+    def refuse_approval(self, tx: Transaction, review: Review, actions: Actions | None) -> None:
+        """Raise what an approval with these actions would."""
+        _refuse_in_state(review, ReviewVerb.APPROVE)
+        chosen = mirrored(review.column_names) if actions is None else actions
+        self._refuse_unfit(tx, review, chosen)
+
+    def _refuse_unfit(self, tx: Transaction, review: Review, actions: Actions) -> None:
         keys = [action.key for action in actions.values() if action.key is not None]
         faults = Approval(
             review.source_table,
@@ -200,9 +205,13 @@ def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
     """The review, which nobody else can change until the transaction ends."""
     tx.reviews.alone()
     review = review_as_seen(tx, act.review_id, act.action_version)
+    _refuse_in_state(review, verb)
+    return review
+
+
+def _refuse_in_state(review: Review, verb: ReviewVerb) -> None:
     if review.state not in STEPS[verb].before:
         raise ReviewConflict(f"review {review.review_id} is {review.state}: cannot {verb} it")
-    return review
 
 
 def _may_be_asked_again(review: Review) -> bool:

@@ -28,9 +28,11 @@ from ilyama_resources.postgres.resource import Records
 from ilyama_resources.spark import Spark
 
 RULES: Final = frozenset(
-    f"{rule}@{SOURCE_RULE_VERSION}" for rule in (SOURCE_RULE, TELEMETRY_SOURCE_RULE)
+    f"{rule}@{version}"
+    for rule in (SOURCE_RULE, TELEMETRY_SOURCE_RULE)
+    for version in range(1, SOURCE_RULE_VERSION + 1)
 )
-"""The rules of the platform itself, each with its version."""
+"""The rules of the platform itself, in all their versions."""
 
 ONE_KIND_PER_KEY: Final = "one_kind_per_key"
 _NAMED: Final = {
@@ -99,7 +101,13 @@ def _foreign_key_check(contract: TableContract) -> AssetChecksDefinition:
         description="Every owner, key, rule and event that a row names exists in its registry.",
     )
     def check(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
-        named = named_by(read(spark.spark_session, lake.warehouse, contract)).toArrow().to_pylist()
+        with records.gateway.transaction() as tx:
+            unfinished = tx.drains.unfinished()
+        points = read(spark.spark_session, lake.warehouse, contract)
+        if unfinished is not None:
+            # What it names is registered when it is closed.
+            points = points.where(F.col("drain_id") != unfinished.drain_id)
+        named = named_by(points).toArrow().to_pylist()
         by_sort: dict[str, list[str]] = {}
         for one in named:
             by_sort.setdefault(one["what"], []).append(one["name"])

@@ -160,9 +160,12 @@ def _take_up_one(
     columns = planned(existing, affinities, kinds)
     if not anew and not only_adds(existing, columns):
         _renew_from_history(parts, run, table)
-    elif few is not None:
-        table.rewrite(mirrored_table(few, columns, newest.placing.bound), columns, anew=anew)
-    elif anew:
+        return
+    if few is not None:
+        changed = mirrored_table(few, columns, newest.placing.bound)
+        if table.rewrite(changed, columns, anew=anew):
+            return
+    if anew:
         table.renew(newest.rows_of(mirror, columns), columns)
     else:
         table.extend(columns)

@@ -31,6 +31,8 @@ from ilyama_resources.settings import Settings
 
 MOST_LITERALS: Final = 1_000
 """More devices than these are not named in a MERGE; hardly a file would be left out by them."""
+MOST_HELD: Final = 128 * 1024 * 1024
+"""A table of more bytes than these in memory is not written whole, however well it compresses."""
 _INCOMING: Final = "incoming_mirror"
 _IS_NEWER: Final = (
     "(s.`__epoch_rank` > t.`__epoch_rank` OR "
@@ -46,7 +48,7 @@ class MirrorParts(NamedTuple):
     warehouse: Warehouse
     tasks: int
     rewrite_bytes: int
-    """Tables whose files have no more bytes than these are written whole by every run."""
+    """Tables whose files have fewer bytes than these are written whole by every run."""
 
     @classmethod
     def of(
@@ -93,18 +95,22 @@ class MirrorTable:
 
     def rewrite(
         self, changed: pa.Table, columns: Sequence[MirrorColumn], *, anew: bool = False
-    ) -> None:
+    ) -> bool:
         """Put the newest of what is there and of what comes in its place; anew, what comes alone.
 
         What Spark needs seconds for is done here in some milliseconds, for tables that are small.
+        False: what is there is too much for memory, however small its files are.
         """
         if not self.is_made:
             self._ensure()
         names = mirror_schema(columns).names
+
+        def merged(table: DeltaTable) -> pa.Table | None:
+            stored = changed.slice(0, 0) if anew else _stored(table, changed.schema)
+            return None if stored is None else newest_living([stored, changed]).select(names)
+
         with self._writing():
-            stored = [] if anew else [_stored(self._delta, changed.schema)]
-            living = newest_living([*stored, changed]).select(names)
-            self._parts.warehouse.overwrite(self.mirror.name, living, number=self._run.number)
+            return self._parts.warehouse.overwrite(self.mirror.name, self._run.number, merged)
 
     def empty(self) -> None:
         """Leave nothing but the columns."""
@@ -179,9 +185,17 @@ def newest_living(tables: Sequence[pa.Table]) -> pa.Table:
     return newest.filter(pc.not_equal(newest[OPERATION], "delete"))
 
 
-def _stored(table: DeltaTable, changes: pa.Schema) -> pa.Table:
-    """What a table holds, as changes to the columns that it gets now."""
-    held = table.to_pyarrow_table()
+def _stored(table: DeltaTable, changes: pa.Schema) -> pa.Table | None:
+    """What a table holds, as changes to the columns that it gets now; None: too much of it."""
+    batches, size = [], 0
+    for batch in table.to_pyarrow_dataset().to_batches():
+        size += batch.nbytes
+        if size > MOST_HELD:
+            return None
+        batches.append(batch)
+    if not batches:
+        return changes.empty_table()
+    held = pa.Table.from_batches(batches)
     columns = [
         held[field.name].cast(field.type)
         if field.name in held.column_names
@@ -189,8 +203,7 @@ def _stored(table: DeltaTable, changes: pa.Schema) -> pa.Table:
         for field in changes
         if field.name != OPERATION
     ]
-    live = pa.repeat("update", held.num_rows)
-    return pa.Table.from_arrays([*columns, live], schema=changes)
+    return pa.Table.from_arrays([*columns, pa.repeat("update", held.num_rows)], schema=changes)
 
 
 def _within(devices: Sequence[str]) -> str:

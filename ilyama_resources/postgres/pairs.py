@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ARRAY, ColumnElement, Select, Text, func, literal, select
+from sqlalchemy import ARRAY, ColumnElement, Select, Text, exists, func, literal, select
 
 Pair = tuple[str, str]
 
@@ -22,4 +22,4 @@ def these(pairs: Iterable[Pair]) -> Select[Any]:
 def those_not_in(column: ColumnElement[str], texts: Iterable[str]) -> Select[tuple[str]]:
     """Those of the texts that a column does not have."""
     asked = func.unnest(literal([*texts], ARRAY(Text))).table_valued("text").render_derived()
-    return select(asked.c.text).where(asked.c.text.not_in(select(column)))
+    return select(asked.c.text).where(~exists().where(column == asked.c.text))

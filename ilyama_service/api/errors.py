@@ -118,7 +118,7 @@ class Conflict(ApiError):
 
 
 class UnfitAnswer(ApiError):
-    """The actions cannot be approved, or nothing is approved that could take them."""
+    """The actions cannot be approved."""
 
     status, error_code = 422, "unfit_actions"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Response
@@ -17,7 +17,7 @@ from ilyama_resources.postgres.reviews import Review, ReviewFilter
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.drains import HIGHEST_ID
 from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
-from ilyama_service.api.mutations import MutationBody, MutationHere, described
+from ilyama_service.api.mutations import Mutation, MutationBody, MutationHere, described
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.review_evidence import evidence_of
 from ilyama_service.reviewing import (
@@ -32,6 +32,7 @@ _LONGEST_NOTE = 2_000
 
 router = APIRouter(tags=["reviews"])
 ReviewId = Annotated[int, Path(ge=1, le=HIGHEST_ID)]
+OtherVerb = Literal["start", "reject", "abandon", "reopen"]
 
 
 class ReviewPlace(NamedTuple):
@@ -100,20 +101,27 @@ class ReviewQuery(PageQuery):
     device: str | None = None
 
 
+class ActBody(MutationBody):
+    """An act on a review as the person has seen it."""
+
+    action_version: int = Field(ge=1, le=2**31 - 1)
+    note: str | None = Field(None, max_length=_LONGEST_NOTE)
+
+
+class ApprovalBody(ActBody):
+    """An approval."""
+
+    actions: dict[str, ActionItem] | None = Field(
+        None, description="By column; without, every column is mirrored under its usual key."
+    )
+
+
 class TrialBody(MutationBody):
     """An approval that is only tried."""
 
     action_version: int | None = Field(None, ge=1, le=2**31 - 1)
     note: str | None = Field(None, max_length=_LONGEST_NOTE)
-    actions: dict[str, ActionItem] | None = Field(
-        None, description="Of an approval; without, every column is mirrored under its usual key."
-    )
-
-
-class ActBody(TrialBody):
-    """An act on a review as the person has seen it."""
-
-    action_version: int = Field(ge=1, le=2**31 - 1)
+    actions: dict[str, ActionItem] | None = Field(None, description="As in an approval.")
 
 
 @router.get("/v1/reviews", responses=documented(401, 404, 422, 429, 503))
@@ -136,7 +144,7 @@ def list_reviews(
 @router.get("/v1/reviews/{review_id}", responses=documented(401, 404, 422, 429, 503))
 def show_review(parts: PartsHere, _: PrincipalHere, review_id: ReviewId) -> ReviewDetail:
     """One review with its evidence: what changed, who sends it, what waits, what would come."""
-    return _with_evidence(parts, review_id, TrialBody())
+    return _with_evidence(parts, review_id, None)
 
 
 @router.post(
@@ -158,27 +166,53 @@ async def try_approval(mutation: MutationHere, review_id: ReviewId) -> Response:
 
 
 @router.post(
+    "/v1/reviews/{review_id}/approve",
+    response_model=ReviewItem,
+    responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
+    openapi_extra=described(ApprovalBody, required=True),
+)
+async def approve_review(mutation: MutationHere, review_id: ReviewId) -> Response:
+    """Approve a review, as it was when it was last seen.
+
+    That binds the schema in the whole project and lets the lineages go on.
+    """
+
+    def act(body: ApprovalBody) -> ReviewItem:
+        return _acted(mutation, ReviewVerb.APPROVE, review_id, body, _actions(body))
+
+    return await mutation.carry_out(ApprovalBody, act)
+
+
+@router.post(
     "/v1/reviews/{review_id}/{verb}",
     response_model=ReviewItem,
     responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
     openapi_extra=described(ActBody, required=True),
 )
-async def act_on_review(mutation: MutationHere, review_id: ReviewId, verb: ReviewVerb) -> Response:
-    """Start, approve, reject, abandon or reopen a review, as it was when it was last seen.
+async def act_on_review(mutation: MutationHere, review_id: ReviewId, verb: OtherVerb) -> Response:
+    """Start, reject, abandon or reopen a review, as it was when it was last seen.
 
-    An approval binds the schema in the whole project and lets the lineages go on. After a rejection
-    the lineage stays paused and its rows staged. An abandoned review keeps it paused only while the
-    device sends that schema. To reopen makes a new review of a schema whose decision pauses it.
+    After a rejection the lineage stays paused and its rows staged. An abandoned review keeps it
+    paused only while the device sends that schema. To reopen makes a new review of a schema whose
+    decision pauses it.
     """
 
     def act(body: ActBody) -> ReviewItem:
-        if body.actions is not None and verb is not ReviewVerb.APPROVE:
-            raise UnfitAnswer("Only an approval takes actions.")
-        chosen = Act(review_id, body.action_version, mutation.actor, body.note)
-        with _refusals():
-            return _item(mutation.parts.reviewing.act(verb, chosen, _actions(body)))
+        return _acted(mutation, ReviewVerb(verb), review_id, body, None)
 
     return await mutation.carry_out(ActBody, act)
+
+
+def _acted(
+    mutation: Mutation,
+    verb: ReviewVerb,
+    review_id: int,
+    body: ActBody,
+    actions: Actions | None,
+) -> ReviewItem:
+    chosen = Act(review_id, body.action_version, mutation.actor, body.note)
+    with _refusals():
+        return _item(mutation.parts.reviewing.act(verb, chosen, actions))
 
 
 @contextmanager
@@ -200,17 +234,17 @@ def _sentence(error: Exception) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _with_evidence(parts: Parts, review_id: int, trial: TrialBody) -> ReviewDetail:
-    actions = _actions(trial)
+def _with_evidence(parts: Parts, review_id: int, trial: TrialBody | None) -> ReviewDetail:
+    actions = None if trial is None else _actions(trial)
     with _refusals(), parts.gateway.transaction() as tx:
-        review = review_as_seen(tx, review_id, trial.action_version)
-        if actions is not None:
-            parts.reviewing.refuse_unfit(tx, review, actions)
+        review = review_as_seen(tx, review_id, None if trial is None else trial.action_version)
+        if trial is not None:
+            parts.reviewing.refuse_approval(tx, review, actions)
         evidence = evidence_of(tx, review, parts.settings.warehouse, actions=actions)
     return ReviewDetail(**_item(review).model_dump(), evidence=msgspec.to_builtins(evidence))
 
 
-def _actions(body: TrialBody) -> Actions | None:
+def _actions(body: ApprovalBody | TrialBody) -> Actions | None:
     if body.actions is None:
         return None
     return {name: ColumnAction(item.action, item.key) for name, item in body.actions.items()}

@@ -47,7 +47,7 @@ def show(review_id: int, columns: Sequence[str], *, as_json: bool) -> None:
         review = review_as_seen(tx, review_id, None)
         actions = actions_of(review, columns)
         if columns:
-            Reviewing(gateway, settings.policy).refuse_unfit(tx, review, actions)
+            Reviewing(gateway, settings.policy).refuse_approval(tx, review, actions)
         evidence = evidence_of(tx, review, settings.warehouse, actions=actions)
     if as_json:
         typer.echo(msgspec.json.encode(review._asdict() | {"evidence": evidence}).decode())

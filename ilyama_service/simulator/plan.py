@@ -52,9 +52,8 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
     def identity(self) -> str:
         """A name that no other plan has: plans that differ share no journal and no batch id."""
         told = msgspec.structs.asdict(self)
-        if not self.batch_seqs:
-            # A seeded plan keeps the identity that it had before there were such numbers.
-            del told["batch_seqs"]
+        # Where devices go on differs from run to run, and so does the seed of such runs.
+        del told["batch_seqs"]
         return sha256(msgspec.json.encode(told)).hexdigest()
 
     def device_name(self, number: int) -> str:

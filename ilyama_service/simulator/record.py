@@ -115,16 +115,15 @@ def find_record(settings: Settings, run: str | None) -> Path:
 
 
 def next_batch_seqs(settings: Settings, slug: str) -> dict[int, int]:
-    """Where the devices of a fleet go on with the numbers of their telemetry, by device.
-
-    A seeded run sends the same numbers every time, so nothing goes on from it.
-    """
-    for path in sorted(record_directory(settings).glob(f"*{_SUFFIX}"), reverse=True):
+    """Where the devices of a fleet go on with the numbers of their telemetry, by device."""
+    numbers: Counter[int] = Counter()
+    for path in record_directory(settings).glob(f"*{_SUFFIX}"):
         lines = read_lines(path)
         header = next(lines, None)
-        if isinstance(header, Header) and not header.seeded and header.plan.slug == slug:
-            return _after(header.plan.batch_seqs, lines)
-    return {}
+        if isinstance(header, Header) and header.plan.slug == slug:
+            sent = lines if header.plan.telemetry else iter(())
+            numbers |= Counter(_after(header.plan.batch_seqs, sent))
+    return dict(numbers)
 
 
 def _after(numbers: Mapping[int, int], lines: Iterator[Line]) -> dict[int, int]:

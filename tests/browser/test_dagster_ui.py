@@ -14,7 +14,7 @@ from tests.waiting import eventually
 
 MESSAGES = 60
 DRAINED_WITHIN_S = 240
-TALL = ViewportSize(width=1600, height=2000)
+TALL = ViewportSize(width=1600, height=2800)
 """The graph leaves out what is not in sight."""
 GROUPS = ("sources", "intake", "edge", "datapoints", "serving", "lifecycle")
 WAY_OF_A_ROW = (

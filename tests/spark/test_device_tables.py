@@ -342,3 +342,31 @@ def _execute(platform: Platform, statement: str, **values: Any) -> None:
     with engine.begin() as connection:
         connection.execute(text(statement), values)
     engine.dispose()
+
+
+def test_tables_whose_changes_do_not_fit_memory_together_are_taken_up_one_by_one(
+    intake: Intake, mirrors: Mirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ilyama_assets.mirrors.taking_up.MOST_AT_ONCE", 700)
+    long = "x" * 1_000
+    drained(
+        intake,
+        [
+            (ONE, batch(_put(1, v=1), schema=PUMPS)),
+            (ONE, batch(_put(2, v=2), table="valves")),
+            (ONE, batch(_put(3, w=long), table="notes")),
+        ],
+    )
+    mirrors.derive()
+    found = [mirrors.rows(table) for table in (TABLE, "valves", "notes")]
+    assert found == [{_key(): {"v": 1}}, {_key(): {"v": 2}}, {_key(): {"w": long}}]
+
+
+def test_a_table_too_large_for_memory_is_merged_however_small_its_files_are(
+    intake: Intake, mirrors: Mirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ilyama_assets.mirrors.writing.MOST_HELD", 10)
+    for seq in (1, 2):
+        drained(intake, [(ONE, batch(_put(seq, seq, v=seq), schema=PUMPS))])
+        mirrors.derive()
+    assert mirrors.rows(TABLE) == {_key(pk=1): {"v": 1}, _key(pk=2): {"v": 2}}

@@ -83,7 +83,9 @@ def test_a_review_is_started_and_approved_for_the_project(
     assert (started["state"], started["action_version"]) == ("in_review", 2)
     stale = post(client, review, "approve")
     assert (stale.status_code, stale.json()["error_code"]) == (409, "conflict")
+    assert post(client, started, "dry-run").status_code == 200
     done = post(client, started, "approve", note="seen").json()
+    assert post(client, done, "dry-run").status_code == 409
     assert (done["state"], done["note"]) == ("approved", "seen")
     assert {action["action"] for action in done["actions"].values()} == {"mirror"}
     assert len(listed(client, project, state="approved")) == 2

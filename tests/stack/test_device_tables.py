@@ -59,7 +59,7 @@ def test_a_stream_with_every_fault_gives_the_tables_of_the_devices(
     assert_device_tables_equal_oracle(platform, first)
 
     platform.import_events(second)
-    died = platform.try_ilyama("drain", CRASH_AT="mirror_write.after:2")
+    died = platform.try_ilyama("drain", CRASH_AT="mirror_write.after:2", **merging)
     assert died.returncode == CRASH_STATUS, died.stderr
     platform.drain_and_mirror()
     assert_device_tables_equal_oracle(platform, events)
