@@ -41,6 +41,7 @@ class KeptLineage(msgspec.Struct, omit_defaults=True):
     telemetry: TelemetryState = msgspec.field(default_factory=TelemetryState)
     failures: int = 0
     accepted: dict[str, Binding] | None = None
+    first_schema: str | None = None
 
 
 class KeptState(msgspec.Struct, omit_defaults=True):
@@ -132,6 +133,7 @@ def _kept(state: DeviceState) -> str:
             lineage.telemetry,
             lineage.failures,
             lineage.accepted,
+            lineage.first_schema,
         )
         for table, lineage in state.lineages.items()
     }
@@ -159,6 +161,7 @@ def _whole(kept: KeptState, columns: Mapping[str, Columns]) -> DeviceState:
             lineage.telemetry,
             lineage.failures,
             lineage.accepted,
+            lineage.first_schema,
         )
         for table, lineage in kept.lineages.items()
     }

@@ -28,7 +28,7 @@ def test_a_state_comes_back_whole_and_its_columns_lie_elsewhere(platform: Platfo
     marks = {"epoch": [Mark(-1, 4)]}
     telemetry = TelemetryState(5, 2, 5, 77, 1, 3, [7], [Mark(-1, 4)])
     lineage = LineageState(
-        {"epoch": 3}, {"epoch": 1}, schemas, marks, telemetry, failures=2, accepted=accepted
+        {"epoch": 3}, {"epoch": 1}, schemas, marks, telemetry, 2, accepted, first_schema="5c" * 32
     )
     batches = [BatchMark("a", 3)]
     spans = {"epoch": (1, 3)}
