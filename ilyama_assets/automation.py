@@ -21,7 +21,7 @@ def after_new_drains() -> AutomationCondition[Any]:
         AutomationCondition.any_deps_updated().since_last_handled()
         & AutomationCondition.all_deps_match(
             AutomationCondition.all_checks_match(holds, blocking_only=True)
-        )
+        ).with_label("blocking_checks_of_deps_hold")
         & ~AutomationCondition.in_progress()
     )
 

@@ -92,7 +92,7 @@ def test_a_rule_is_checked_on_write_and_over_the_table(table: str, rule: str) ->
 def test_a_derived_table_waits_for_the_blocking_checks_of_what_it_comes_from(table: str) -> None:
     condition = GRAPH.get(AssetKey(table)).automation_condition
 
-    assert "all_deps_blocking_checks_passed" in str(condition)
+    assert "blocking_checks_of_deps_hold" in str(condition)
 
 
 def test_every_check_says_what_it_checks() -> None:
