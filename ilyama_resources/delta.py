@@ -164,7 +164,10 @@ class Warehouse:
             rows,
             mode="overwrite",
             schema_mode="overwrite",
-            commit_properties=CommitProperties(app_transactions=[Transaction(transaction, number)]),
+            # Tried again it would come behind a commit that it knows nothing of, and keep its rows.
+            commit_properties=CommitProperties(
+                app_transactions=[Transaction(transaction, number)], max_commit_retries=0
+            ),
         )
         for file in self.files(table):
             force_to_disk(self.location(table) / file.path)

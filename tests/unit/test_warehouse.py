@@ -6,12 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 from ilyama_assets.tables import METRIC_DATAPOINT, STAGED_ROWS
 from ilyama_resources import delta
 from ilyama_resources.delta import Warehouse
 
 INTERVAL = "delta.checkpointInterval"
+NAME = "numbers"
 
 
 def test_a_table_of_an_older_release_gets_the_properties_of_today(
@@ -51,3 +53,36 @@ def test_a_table_of_an_older_release_gets_the_columns_of_today(tmp_path: Path) -
     assert {*row} == {*STAGED_ROWS.schema.names}
     assert (row["error"], row["source_pk_hash"]) == ("it broke", None)
     assert warehouse.version(STAGED_ROWS.name) == changed
+
+
+def _numbers(tmp_path: Path) -> Warehouse:
+    for rows in ([1], [2]):
+        write_deltalake(tmp_path / NAME, pa.table({"a": rows}), mode="append")
+    return Warehouse(tmp_path, "test")
+
+
+def test_a_table_that_is_overwritten_counts_each_number_once(tmp_path: Path) -> None:
+    warehouse = _numbers(tmp_path)
+    assert warehouse.overwrite(NAME, 7, lambda _: pa.table({"b": [3]}))
+    assert warehouse.overwrite(NAME, 7, lambda _: pa.table({"b": [4]}))
+    assert DeltaTable(tmp_path / NAME).to_pyarrow_table().to_pylist() == [{"b": 3}]
+    assert not warehouse.overwrite(NAME, 8, lambda _: None)
+
+
+@pytest.mark.parametrize("other", ["append", "compaction"])
+def test_a_table_is_not_overwritten_behind_a_commit_that_came_meanwhile(
+    tmp_path: Path, other: str
+) -> None:
+    warehouse, rows = _numbers(tmp_path), pa.table({"a": [9]})
+
+    def made_while_another_commits(_: DeltaTable) -> pa.Table:
+        if other == "append":
+            write_deltalake(tmp_path / NAME, rows, mode="append")
+        else:
+            DeltaTable(tmp_path / NAME).optimize.compact()
+        return rows
+
+    with pytest.raises(CommitFailedError):
+        warehouse.overwrite(NAME, 7, made_while_another_commits)
+    assert warehouse.overwrite(NAME, 7, lambda _: rows)
+    assert DeltaTable(tmp_path / NAME).to_pyarrow_table().to_pylist() == [{"a": 9}]
