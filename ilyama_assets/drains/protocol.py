@@ -7,7 +7,8 @@ never decided again: commits and close repeat what the seal says, each of them i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -38,7 +39,7 @@ from ilyama_assets.tables import INTAKE_TABLES
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
-from ilyama_resources.data_files import by_table
+from ilyama_resources.data_files import DataFile, by_table
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.faults import crash_point, poison
 from ilyama_resources.landing import Landing
@@ -52,6 +53,9 @@ PATIENT_ATTEMPTS = 3
 """After so many failed attempts to decide a drain, its devices are decided apart."""
 
 DRAIN_LOCK = "drain"
+
+_COMMITTERS = 3
+"""Tables that are committed to at a time: each holds a connection of the record's pool."""
 
 
 @dataclass(frozen=True)
@@ -320,12 +324,9 @@ class Intake:
             return decode_seal(tx.drains.sealed_body(drain.drain_id))
 
     def _commit_and_close(self, drain: Drain, seal: Seal) -> DrainReport:
-        versions = {}
-        for table, files in sorted(by_table(seal.files).items()):
-            crash_point("commit.before")
-            with self.gateway.lock(f"table {table}"):
-                versions[table] = self.warehouse.add(table, drain.drain_id, files)
-            crash_point("commit.after")
+        files = sorted(by_table(seal.files).items())
+        with ThreadPoolExecutor(_COMMITTERS) as committers:
+            versions = dict(committers.map(lambda of_table: self._commit(drain, *of_table), files))
         crash_point("close.before")
         with self.gateway.transaction() as tx:
             served = self.settings.served_instances
@@ -335,6 +336,13 @@ class Intake:
         crash_point("close.after")
         integrity = integrity_of(seal, received=_received(drain, seal))
         return DrainReport(closed or drain, seal, integrity, versions)
+
+    def _commit(self, drain: Drain, table: str, files: Sequence[DataFile]) -> tuple[str, int]:
+        crash_point("commit.before")
+        with self.gateway.lock(f"table {table}"):
+            version = self.warehouse.add(table, drain.drain_id, files)
+        crash_point("commit.after")
+        return table, version
 
 
 def _received(drain: Drain, seal: Seal) -> int:
