@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -61,9 +60,17 @@ def holds_rows(path: str) -> bool:
     return "source_pk_hash" in pq.read_schema(path).names
 
 
-def _is_readable(path: str) -> bool:
-    """A file that is lost is told by what it should hold, not by its name."""
-    return Path(path).exists() and holds_rows(path)
+def _found(paths: Iterable[str], wanted: pa.Table, columns: list[str]) -> Iterator[pa.Table]:
+    """What files hold of it; one that is lost or damaged is told by what it should hold."""
+    for path in paths:
+        try:
+            if holds_rows(path):
+                yield _chosen(path, wanted, columns)
+        except (FileNotFoundError, pa.ArrowInvalid):
+            continue
+        except OSError as error:
+            if error.errno is not None:
+                raise  # The disk's fault rather than the file's: it may pass.
 
 
 def read_staged(
@@ -75,8 +82,7 @@ def read_staged(
         StagedRowsMissing: There are not as many rows as a sum says.
     """
     sums = [found for found in released if found.staging_reason in DECIDED]
-    wanted = _wanted(sums)
-    parts = [_chosen(path, wanted, _READ) for path in paths if _is_readable(path)]
+    parts = _found(paths, _wanted(sums), _READ)
     rows = pa.concat_tables([STAGED_ROWS.file_schema.empty_table().select(_READ), *parts])
     _refuse_missing(sums, _counted(rows), "rows")
     by_device = _by_device(rows) if rows.num_rows else ()
@@ -144,8 +150,7 @@ def read_undecided(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[
     broken = [found for found in released if found.staging_reason == StagingReason.ENGINE_ERROR]
     found: dict[str, list[Message]] = {}
     read: Counter[_Key] = Counter()
-    for path in filter(_is_readable, paths if broken else ()):
-        rows = _chosen(path, _wanted(broken), [*_READ, "payload"])
+    for rows in _found(paths if broken else (), _wanted(broken), [*_READ, "payload"]):
         for row in in_microseconds(rows).to_pylist():
             found.setdefault(row["device_id"], []).append(_message(row))
             read[_key(row)] += len(row["payload"])

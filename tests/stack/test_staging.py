@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ilyama_assets.drains.errors import ReleaseFailed
 from ilyama_assets.drains.protocol import Intake
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
 from ilyama_protocol.intake.lineage_rulings import PauseReason
@@ -194,3 +195,28 @@ def test_a_message_that_broke_the_engine_is_decided_anew_when_that_is_asked_for(
     assert moments[0] < moments[1] < moments[2]
     with platform.gateway.transaction() as tx:
         assert tx.lineages.find(*LINEAGE).staged_rows == 0
+
+
+def test_a_damaged_file_of_staged_rows_stops_nothing_but_their_release(platform: Platform) -> None:
+    with platform.intake() as intake:
+        platform.import_events(_events(batch(change(1), number=1)))
+        _take_in(intake)
+        _do(platform, lineages.pause, note=None)
+        platform.import_events(_events(batch(change(2), number=2), after=1))
+        _take_in(intake)
+        (staged,) = (platform.settings.warehouse / "staged_rows").glob("*/*.parquet")
+        whole = staged.read_bytes()
+        staged.write_bytes(whole[:100])
+        _do(platform, lineages.resume)
+        with pytest.raises(ReleaseFailed, match="1 staged rows"):
+            _take_in(intake)
+        platform.import_events(_events(batch(change(3), number=3), after=2))
+        _take_in(intake)
+        assert _committed(platform) == [1, 3]
+
+        staged.write_bytes(whole)
+        with platform.gateway.transaction() as tx:
+            lineages.retry_errors(tx, actor="ann")
+            tx.commit()
+        _take_in(intake)
+        assert _committed(platform) == [1, 2, 3]

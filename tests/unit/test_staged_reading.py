@@ -1,9 +1,12 @@
 """What is to be released is read in full, or what is missing of it is told."""
 
+import errno
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from ilyama_assets.drains import staged_reading
 from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.drains.staged_reading import StagedRowsMissing, read_staged, read_undecided
 from ilyama_assets.tables import STAGED_ROWS
@@ -81,3 +84,32 @@ def test_the_rows_of_a_lost_file_are_missing(tmp_path: Path) -> None:
     with pytest.raises(StagedRowsMissing) as told:
         read_staged([str(tmp_path / "lost.parquet")], [found])
     assert told.value.missing == [found]
+
+
+@pytest.mark.parametrize("damage", ["cut short", "not Parquet", "wrong bytes"])
+def test_the_rows_of_a_damaged_file_are_missing(tmp_path: Path, damage: str) -> None:
+    engine = _paused()
+    path = Path(_file(tmp_path, engine))
+    whole = path.read_bytes()
+    spoilt = {
+        "cut short": whole[: len(whole) // 2],
+        "not Parquet": b"",
+        "wrong bytes": b"PAR1" + bytes(len(whole) // 2) + whole[4 + len(whole) // 2 :],
+    }
+    path.write_bytes(spoilt[damage])
+    with pytest.raises(StagedRowsMissing) as told:
+        read_staged([str(path)], [_sum(engine)])
+    assert told.value.missing == [_sum(engine)]
+
+
+def test_a_disk_that_fails_is_no_reason_to_give_rows_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: str) -> NoReturn:
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    engine = _paused()
+    path = _file(tmp_path, engine)
+    monkeypatch.setattr(staged_reading, "holds_rows", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        read_staged([path], [_sum(engine)])
