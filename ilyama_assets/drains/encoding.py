@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ from ilyama_protocol.intake.outcomes import (
     ObservedSchema,
     Origin,
     Outcomes,
+    RejectedMessage,
     StagedMessage,
     StagedRows,
     StagedSamples,
@@ -66,15 +67,20 @@ class Encoder:
 
     def encode(self, outcomes: Outcomes) -> dict[str, pa.Table]:
         """The rows that outcomes add to each table; tables without any are left out."""
-        tables = {
-            RAW_BATCHES.name: self._raw_batches(outcomes),
-            BATCH_LEDGER.name: self.ledger(outcomes.ledger),
-            REJECTED_BATCHES.name: self._rejected(outcomes),
-            STAGED_ROWS.name: self._staged(outcomes),
-            ROW_CHANGES.name: self._row_changes(outcomes.accepted),
-            TELEMETRY_SAMPLES.name: self._samples(outcomes.samples),
-            SCHEMA_OBSERVATIONS.name: self._schemas(outcomes.schemas),
-        } | self.datapoints(outcomes.accepted, outcomes.samples)
+        # A message that was staged is kept already.
+        arrivals = [] if self._origin is Origin.STAGED else outcomes.arrivals
+        tables = self.datapoints(outcomes.accepted, outcomes.samples)
+        if outcomes.staged or outcomes.staged_rows or outcomes.staged_samples:
+            tables[STAGED_ROWS.name] = self._staged(outcomes)
+        others: list[tuple[TableContract, Sequence[Any], Callable[[Any], pa.Table]]] = [
+            (RAW_BATCHES, arrivals, self._raw_batches),
+            (BATCH_LEDGER, outcomes.ledger, self.ledger),
+            (REJECTED_BATCHES, outcomes.rejected, self._rejected),
+            (ROW_CHANGES, outcomes.accepted, self._row_changes),
+            (TELEMETRY_SAMPLES, outcomes.samples, self._samples),
+            (SCHEMA_OBSERVATIONS, outcomes.schemas, self._schemas),
+        ]
+        tables |= {contract.name: encode(given) for contract, given, encode in others if given}
         return {name: table for name, table in tables.items() if table.num_rows}
 
     def conflicts(
@@ -91,9 +97,7 @@ class Encoder:
         }
         return self._table(KEY_CONFLICTS, columns, [since[conflict] for conflict in conflicts])
 
-    def _raw_batches(self, outcomes: Outcomes) -> pa.Table:
-        # A message that was staged is kept already.
-        arrivals = [] if self._origin is Origin.STAGED else outcomes.arrivals
+    def _raw_batches(self, arrivals: Sequence[Arrival]) -> pa.Table:
         messages = [arrival.message for arrival in arrivals]
         columns = _arrival_columns(arrivals) | {
             "landed_at": [message.landed_at for message in messages],
@@ -115,11 +119,11 @@ class Encoder:
             columns[name] = [getattr(line, name) for line in lines]
         return self._table(BATCH_LEDGER, columns, columns["received_at"])
 
-    def _rejected(self, outcomes: Outcomes) -> pa.Table:
-        arrivals = [rejected.arrival for rejected in outcomes.rejected]
-        rejections = [rejected.rejection for rejected in outcomes.rejected]
+    def _rejected(self, rejected: Sequence[RejectedMessage]) -> pa.Table:
+        arrivals = [message.arrival for message in rejected]
+        rejections = [message.rejection for message in rejected]
         columns = _arrival_columns(arrivals) | {
-            "rejection_id": [rejected.rejection_id for rejected in outcomes.rejected],
+            "rejection_id": [message.rejection_id for message in rejected],
             "validator_version": [VALIDATOR_VERSION] * len(arrivals),
             "firmware_version": [arrival.firmware_version for arrival in arrivals],
             "payload": [arrival.message.payload for arrival in arrivals],

@@ -53,7 +53,7 @@ class _Told(NamedTuple):
 def encoded_points(
     accepted: Sequence[AcceptedRows], samples: Sequence[AcceptedSamples], *, drain_id: int
 ) -> dict[str, pa.Table]:
-    """The datapoints of rows and telemetry, in the table of their kind or in quarantine."""
+    """The datapoints of rows and telemetry, by the table of their kind or quarantine, if any."""
     keys = Keys(accepted)
     of_rows = [(rows, points) for rows in accepted for points in rows.points]
     of_samples = [(rows, points) for rows in samples for points in rows.points]
@@ -61,11 +61,11 @@ def encoded_points(
     for contract in POINT_TABLES:
         rows = [chunk for chunk in of_rows if chunk[1].table == contract.name]
         sampled = [chunk for chunk in of_samples if chunk[1].table == contract.name]
-        parts = [
-            _table(contract, [_chunk(*c) for c in chunks], told, drain_id=drain_id)
-            for chunks, told in ((rows, _rows(rows, keys)), (sampled, _samples(sampled)))
-        ]
-        tables[contract.name] = pa.concat_tables([part for part in parts if part.num_rows] or parts)
+        told = [(_chunks(rows), _rows(rows, keys))] if rows else []
+        told += [(_chunks(sampled), _samples(sampled))] if sampled else []
+        parts = [_table(contract, *of_source, drain_id=drain_id) for of_source in told]
+        if parts:
+            tables[contract.name] = pa.concat_tables(parts)
     return tables
 
 
@@ -103,8 +103,8 @@ def late_flags(chunks: Iterable[tuple[AcceptedRows, Sequence[int]]]) -> npt.NDAr
     return joined(parts, np.bool_)
 
 
-def _chunk(accepted: AcceptedRows | AcceptedSamples, points: Points) -> _Chunk:
-    return _Chunk(accepted.arrival, accepted.batch.batch_id, points)
+def _chunks(found: Sequence[tuple[AcceptedRows | AcceptedSamples, Points]]) -> list[_Chunk]:
+    return [_Chunk(rows.arrival, rows.batch.batch_id, points) for rows, points in found]
 
 
 def _rows(chunks: Sequence[tuple[AcceptedRows, Points]], keys: Keys) -> _Told:
