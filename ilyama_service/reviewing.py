@@ -167,7 +167,7 @@ class Reviewing:
             tx.policies.choose(scope, choice)
             tx.audit.record(
                 actor=actor,
-                verb="policy.set",
+                verb="set",
                 resource=f"policy/{scope.project_id}/{scope.source_table}",
                 old=_told(old),
                 new=_told(choice),
@@ -265,7 +265,7 @@ def _finished(
         raise ReviewNotFound(f"there is no review {act.review_id}")
     tx.audit.record(
         actor=act.actor,
-        verb=f"review.{verb}",
+        verb=verb,
         resource=f"review/{act.review_id}",
         old={"state": review.state, "action_version": review.action_version},
         new={"state": after.state, "action_version": after.action_version} | told,

@@ -24,6 +24,16 @@ class AuditEntry(NamedTuple):
     new: Any
 
 
+class AuditFilter(NamedTuple):
+    """Which lines are asked for; what is None does not narrow."""
+
+    resource: str | None = None
+    actor: str | None = None
+    verb: str | None = None
+
+
+EVERYTHING = AuditFilter()
+
 _FIELDS = [AUDIT_LOG.c[name] for name in AuditEntry._fields]
 
 
@@ -50,14 +60,15 @@ class AuditLog:
         self._connection.execute(statement)
 
     def page(
-        self, *, limit: int, before: int | None = None, resource: str | None = None
+        self, wanted: AuditFilter = EVERYTHING, *, limit: int, before: int | None = None
     ) -> list[AuditEntry]:
-        """The newest lines first, below a number when one is given, of one resource or of all."""
+        """The newest lines first, below a number when one is given."""
         query = select(*_FIELDS).order_by(AUDIT_LOG.c.audit_id.desc()).limit(limit)
         if before is not None:
             query = query.where(AUDIT_LOG.c.audit_id < before)
-        if resource is not None:
-            query = query.where(AUDIT_LOG.c.resource == shown(resource))
+        for name, word in wanted._asdict().items():
+            if word is not None:
+                query = query.where(AUDIT_LOG.c[name] == shown(word))
         return [AuditEntry(*row) for row in self._connection.execute(query)]
 
 

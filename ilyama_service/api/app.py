@@ -12,6 +12,7 @@ from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings
 from ilyama_service.api import (
+    audit,
     current_values,
     devices,
     drains,
@@ -42,6 +43,7 @@ GROUPS: Final = (
     lineages,
     reviews,
     policies,
+    audit,
 )
 _DESCRIPTION: Final = """
 CloudEvents in; current values, ledger, drains, devices, rejections and reviews out. Send

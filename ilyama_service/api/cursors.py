@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Final, Generic, TypeVar
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,6 +13,8 @@ from ilyama_service.api.errors import UnknownCursor
 
 DEFAULT_LIMIT = 100
 MOST_ITEMS = 1000
+HIGHEST_ID: Final = 2**63 - 1
+"""The highest number that Postgres gives out."""
 _NUL = b"\\u0000"
 
 Item = TypeVar("Item")

@@ -1,19 +1,17 @@
 """`GET /v1/drains`: how far every intake has come."""
 
 from datetime import date, datetime
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
 from ilyama_resources.postgres.drains import Drain, DrainState
-from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
+from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.days import ArrivalDay
 from ilyama_service.api.errors import NotFound, documented
 from ilyama_service.api.parts import PartsHere, PrincipalHere
-
-HIGHEST_ID: Final = 2**63 - 1
 
 router = APIRouter(tags=["reading"])
 

@@ -14,8 +14,7 @@ from ilyama_protocol.governance.classification import SchemaClass
 from ilyama_protocol.governance.reviews import ReviewState, ReviewVerb
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
-from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
-from ilyama_service.api.drains import HIGHEST_ID
+from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
 from ilyama_service.api.mutations import Mutation, MutationBody, MutationHere, described
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere

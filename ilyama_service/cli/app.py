@@ -6,6 +6,7 @@ import typer
 
 from ilyama_service.cli.check import check
 from ilyama_service.cli.commands import (
+    audit,
     down,
     drain,
     drains,
@@ -48,6 +49,7 @@ app.add_typer(review, name="review")
 app.command("policy")(policy)
 app.add_typer(lineages, name="lineages")
 app.command("gaps")(gaps)
+app.command("audit")(audit)
 app.command("ui")(ui)
 app.command("simulate")(simulate)
 

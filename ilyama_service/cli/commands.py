@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ilyama_service.cli.derived import Derived
+from ilyama_service.cli.options import HowMany, HowManyOfTheNewest, JsonLines
 
 
 def import_file(
@@ -38,8 +39,8 @@ def drain(
 
 
 def drains(
-    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    limit: HowManyOfTheNewest = 20,
+    as_json: JsonLines = False,
     release: Annotated[
         int | None, typer.Option(help="Let a held drain be decided again.", metavar="DRAIN")
     ] = None,
@@ -55,8 +56,8 @@ def gaps(
     telemetry: Annotated[
         bool, typer.Option("--telemetry", help="Only those of telemetry, which are exact.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 100,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    limit: HowMany = 100,
+    as_json: JsonLines = False,
 ) -> None:
     """List numbers of telemetry and of journals that never came."""
     from ilyama_protocol.intake.sequences import SequenceKind
@@ -64,6 +65,22 @@ def gaps(
 
     kind = SequenceKind.TELEMETRY if telemetry else None
     list_gaps(device=device, kind=kind, limit=limit, as_json=as_json)
+
+
+def audit(
+    resource: Annotated[
+        str | None, typer.Option(help="Of one resource only, as review/7 or drain/12.")
+    ] = None,
+    actor: Annotated[str | None, typer.Option(help="By this one only.")] = None,
+    verb: Annotated[str | None, typer.Option(help="Of this deed only, as approve.")] = None,
+    limit: HowManyOfTheNewest = 20,
+    as_json: JsonLines = False,
+) -> None:
+    """List what operators did, and who they were."""
+    from ilyama_resources.postgres.audit import AuditFilter
+    from ilyama_service.cli.auditing import list_audit
+
+    list_audit(AuditFilter(resource, actor, verb), limit=limit, as_json=as_json)
 
 
 def ui(

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from ilyama_service.cli.options import HowMany, JsonLines
+
 lineages = typer.Typer(
     help="Look at lineages, the tables of devices; pause and resume them.",
     invoke_without_command=True,
@@ -24,8 +26,8 @@ def list_lineages(
     device: Annotated[str | None, typer.Option(help="Those of this device.")] = None,
     table: Annotated[str | None, typer.Option(help="Those of this table.")] = None,
     paused: Annotated[bool | None, typer.Option("--paused/--active", help="Only these.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 100,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    limit: HowMany = 100,
+    as_json: JsonLines = False,
 ) -> None:
     """List lineages, their state and what is staged of them."""
     from ilyama_resources.postgres.lineages import LineageFilter

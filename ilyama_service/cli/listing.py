@@ -4,28 +4,22 @@ import msgspec
 import typer
 from rich.table import Table
 
-from ilyama_resources.embedded.postgres_server import postgres_in_use
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.drains import Drain
 from ilyama_resources.postgres.segments import PendingDay
-from ilyama_resources.settings import load_settings
 from ilyama_service.cli.consoles import console, errors
+from ilyama_service.cli.recording import actor, records
 
 _NOT_HELD = 1
 
 
 def list_drains(*, limit: int, as_json: bool, release: int | None) -> None:
     """List drains, after releasing one when that was asked for."""
-    settings = load_settings()
-    settings.make_directories()
-    with postgres_in_use(settings) as url:
-        gateway = Gateway(url)
-        gateway.migrate()
+    with records() as (_, gateway):
         if release is not None:
             _release(gateway, release)
         with gateway.transaction() as tx:
             newest, pending = tx.drains.newest(limit=limit), tx.segments.pending()
-        gateway.close()
     if as_json:
         for drain in newest:
             typer.echo(msgspec.json.encode(drain._asdict()).decode())
@@ -36,6 +30,8 @@ def list_drains(*, limit: int, as_json: bool, release: int | None) -> None:
 def _release(gateway: Gateway, drain_id: int) -> None:
     with gateway.transaction() as tx:
         released = tx.drains.release(drain_id)
+        if released:
+            tx.audit.record(actor=actor(), verb="release", resource=f"drain/{drain_id}")
         tx.commit()
     if not released:
         errors.print(f"drain {drain_id} is not held.", highlight=False)

@@ -6,6 +6,8 @@ from uuid import UUID
 
 import typer
 
+from ilyama_service.cli.options import MOST_LISTED, JsonLines
+
 rejections = typer.Typer(
     help="Look at what was rejected, and explain, replay or discard it.",
     invoke_without_command=True,
@@ -31,8 +33,10 @@ def list_groups(
     firmware: Firmware = None,
     state: Annotated[str | None, typer.Option(help="Those in this state.")] = None,
     device: DeviceId = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many groups, largest first.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    limit: Annotated[
+        int, typer.Option(min=1, max=MOST_LISTED, help="How many groups, largest first.")
+    ] = 20,
+    as_json: JsonLines = False,
 ) -> None:
     """List rejections by code, table and firmware: one mistake is one line."""
     from ilyama_service.cli import rejecting

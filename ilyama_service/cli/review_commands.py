@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from ilyama_service.cli.options import HowManyOfTheNewest
+
 review = typer.Typer(
     help="Look at schemas that wait for a person, and decide on them.",
     invoke_without_command=True,
@@ -41,7 +43,7 @@ def list_reviews(
     table: Annotated[str | None, typer.Option("--table", help="Those of this table.")] = None,
     project: Annotated[str | None, typer.Option(help="Those of this project.")] = None,
     device: Annotated[str | None, typer.Option(help="Those of this device.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
+    limit: HowManyOfTheNewest = 20,
     as_json: AsJson = False,
 ) -> None:
     """List reviews."""

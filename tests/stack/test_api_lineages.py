@@ -11,6 +11,7 @@ import pytest
 
 from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.state import DeviceState, LineageState, TelemetryState, encode_state
+from ilyama_resources.postgres.audit import AuditFilter
 from ilyama_resources.postgres.devices import RegisteredDevice
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from tests.api_server import ApiServer
@@ -57,7 +58,7 @@ def test_an_operator_pauses_and_resumes_a_lineage_once(
     assert _post(client, "resume", device_id).json()["state"] == "active"
     assert _post(client, "resume", device_id).status_code == 409
     with shared_platform.gateway.transaction() as tx:
-        entries = tx.audit.page(limit=10, resource=f"lineage/{device_id}/{TABLE}")
+        entries = tx.audit.page(AuditFilter(f"lineage/{device_id}/{TABLE}"), limit=10)
     assert [entry.verb for entry in entries] == ["resume", "pause"]
     assert entries[1].new == {"pauses": ["operator"], "note": "a pump is replaced"}
 
@@ -111,7 +112,7 @@ def test_errors_are_retried_only_when_there_are_some(
     refused = client.post("/v1/lineages/retry-errors")
     assert (refused.status_code, refused.json()["error_code"]) == (409, "conflict")
     with shared_platform.gateway.transaction() as tx:
-        assert tx.audit.page(limit=1, resource="lineages") == []
+        assert tx.audit.page(AuditFilter("lineages"), limit=1) == []
         tx.backlog.add([StagedSum(device_id, TABLE, "engine_error", "", 3, 0, 20)])
         tx.commit()
     assert client.post("/v1/lineages/retry-errors").json() == {"rows": 0}

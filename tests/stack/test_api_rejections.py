@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from ilyama_protocol.intake.outcomes import Message
+from ilyama_resources.postgres.audit import AuditFilter
 from ilyama_resources.postgres.rejections import Rejection
 from tests.api_server import ApiServer
 from tests.platform import Platform
@@ -109,7 +110,7 @@ def test_what_was_discarded_is_not_replayed(
     assert (refused.status_code, refused.json()["error_code"]) == (409, "conflict")
     assert "it was discarded" in refused.json()["message"]
     with shared_platform.gateway.transaction() as tx:
-        entries = tx.audit.page(limit=2, resource=f"rejection/{name}")
+        entries = tx.audit.page(AuditFilter(f"rejection/{name}"), limit=2)
     assert [(entry.actor, entry.verb) for entry in entries] == [
         ("admin", "discard"),
         ("admin", "explain"),

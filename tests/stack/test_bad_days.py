@@ -110,6 +110,10 @@ def test_a_drain_that_does_not_balance_is_held_until_it_is_released(platform: Pl
     engine.dispose()
     assert platform.try_ilyama("drains", "--release", "7").returncode == 1
     platform.ilyama("drains", "--release", "1")
+    with platform.gateway.transaction() as tx:
+        assert [(line.verb, line.resource) for line in tx.audit.page(limit=9)] == [
+            ("release", "drain/1")
+        ]
     platform.drain()
     platform.assert_equals_oracle(events)
 

@@ -102,7 +102,7 @@ def test_an_approval_binds_resumes_and_is_audited(gateway: Gateway) -> None:
     assert bound(gateway, BindingScope.of("dev-1", None)) == [("dev-1", HASH)]
     with gateway.transaction() as tx:
         (line,) = tx.audit.page(limit=5)
-    assert (line.actor, line.verb) == ("ann", "review.approve")
+    assert (line.actor, line.verb) == ("ann", "approve")
     assert line.resource == f"review/{review.review_id}"
     assert line.old == {"state": "queued", "action_version": 1}
     assert line.new["actions"] == dict.fromkeys(NAMES, "mirror")
@@ -261,7 +261,7 @@ def test_a_stale_version_changes_nothing(gateway: Gateway, verb: str) -> None:
     assert before[0].state is ReviewState.IN_REVIEW
     assert paused(gateway) == ["dev-1"]
     with gateway.transaction() as tx:
-        assert [line.verb for line in tx.audit.page(limit=5)] == ["review.start"]
+        assert [line.verb for line in tx.audit.page(limit=5)] == ["start"]
 
 
 @pytest.mark.parametrize("verb", ["start", "approve", "reject", "abandon"])
@@ -450,7 +450,7 @@ def test_policies_are_chosen_by_scope_and_audited(gateway: Gateway) -> None:
         assert {*tx.policies.of(["a"])} == {PolicyScope("a"), scope}
         assert tx.policies.of(["b"]) == {}
         newest, _ = tx.audit.page(limit=5)
-    assert (newest.verb, newest.new["first_schema"]) == ("policy.set", "review")
+    assert (newest.verb, newest.new["first_schema"]) == ("set", "review")
 
 
 def test_who_switches_at_once_with_another_loses_neither_switch(gateway: Gateway) -> None:
