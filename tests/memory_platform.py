@@ -15,6 +15,7 @@ from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.drains.orders import RejectedNumbers, rejected_numbers
 from ilyama_assets.drains.staged_reading import decided
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS, STAGED_ROWS
+from ilyama_protocol.governance.bindings import Actions
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.governance.rules import DeviceRules
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, TELEMETRY_SOURCE
@@ -65,6 +66,8 @@ class MemoryPlatform:
         self._current: dict[tuple[str, str, str], CurrentValue] = {}
         self._drains = 0
         self.pauses: dict[str, dict[str, set[str]]] = {}
+        self.approved: dict[str, dict[str, Actions | None]] = {}
+        """What was approved for all devices: by table and hash."""
         self._staged: list[pa.Table] = []
         self.out_of_window = 0
         self.reviews: dict[tuple[str, str, str], ReviewAsked] = {}
@@ -206,7 +209,7 @@ class MemoryPlatform:
         state = DeviceState() if stored is None else decode_state(stored)
         backlog = self._backlog(device_id or "")
         pauses = {table: [*reasons] for table, reasons in self._pauses_of(device_id)}
-        rulings = SchemaRulings(DeviceRules(pauses=pauses, backlog=backlog))
+        rulings = SchemaRulings(DeviceRules(pauses=pauses, approved=self.approved, backlog=backlog))
         return IntakeEngine(
             Device(device_id), state, history=history, origin=origin, rulings=rulings
         )

@@ -135,9 +135,8 @@ class SampledPoints:
     ) -> NewPoints:
         """The datapoints of a batch; those of moments after the latest are new at a glance.
 
-        The latest is that of the batch's own table. Where two tables are mapped to one key, they
-        are compared within a drain; what another table stored in an earlier drain, after the
-        latest moment of this one, is not looked up.
+        The latest is that of the batch's own table, and of earlier drains that of all tables which
+        are mapped to its keys.
         """
         points = sampled_points(batch, affinities, binding)
         moments = np.frombuffer(batch.ts_us, np.int64)

@@ -116,6 +116,14 @@ class SchemaRulings:
         approvals = self._approvals(batch.source_table)
         return known or Binding(received_at, approvals.get(batch.schema_hash))
 
+    def named_keys(self, source_table: str, lineage: LineageState | None) -> frozenset[str]:
+        """The datapoint keys that were chosen for columns of a table by name."""
+        accepted = {} if lineage is None else lineage.accepted_schemas()
+        chosen = [binding.actions for binding in accepted.values()]
+        chosen += [*self._approvals(source_table).values(), self._project.of(source_table).bound]
+        actions = (action for named in chosen if named for action in named.values())
+        return frozenset(action.key for action in actions if action.key is not None)
+
     def _course(self, batch: TableBatch) -> Course:
         return course_of_accepted(paused=batch.source_table in self._pauses)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from ilyama_protocol.identifiers import key_of
 from ilyama_protocol.intake.conflicts import Conflict, batch_conflict
 from ilyama_protocol.intake.decisions import Decisions
 from ilyama_protocol.intake.field_series import FieldSeries
@@ -22,6 +23,7 @@ from ilyama_protocol.intake.outcomes import (
 from ilyama_protocol.intake.sampled_points import NewPoints, SampledPoints
 from ilyama_protocol.intake.schema_intake import Judged
 from ilyama_protocol.intake.sequences import Numbering, SequenceKind
+from ilyama_protocol.intake.state import NO_TS, TelemetryState
 from ilyama_protocol.limits import Limits
 from ilyama_protocol.messages import TelemetryBatch, telemetry_content
 from ilyama_protocol.rejections import Rejection, RejectionCode
@@ -43,6 +45,7 @@ class TelemetryIntake:
         self._batches: dict[str, KnownBatch] = {}
         self._payloads: dict[str, KnownBatch] = {}
         self._numbers: set[tuple[str, int, int]] = set()
+        self._shared: dict[str, list[TelemetryState]] = {}
         for known in decisions.history.batches:
             self._know(known)
 
@@ -126,22 +129,53 @@ class TelemetryIntake:
             batch.batch_seq if asks_number else None,
             min(after, default=0),
             moments,
-            lineage.stored_after(moments[0]) if moments else 0,
+            self._stored_after(batch.source_table, moments[0]) if moments else 0,
         )
 
     def _moments_need(self, batch: TelemetryBatch, moments: list[int]) -> TelemetryNeed:
-        stored_after = self._decisions.before.telemetry(batch.source_table).stored_after
-        return TelemetryNeed(
-            "", batch.source_table, None, None, 0, moments, stored_after(moments[0])
-        )
+        stored_after = self._stored_after(batch.source_table, moments[0])
+        return TelemetryNeed("", batch.source_table, None, None, 0, moments, stored_after)
 
     def _known_moments(self, arrival: Arrival, batch: TelemetryBatch) -> list[int]:
         """The moments of which earlier drains may have stored datapoints, in order."""
-        latest = self._decisions.before.telemetry(batch.source_table).max_ts
+        latest = self._latest_before(batch.source_table)
         if batch.cursor_start_us > latest:
             return []
         first = self._points.earliest(arrival.received_at)
         return sorted({ts for ts in batch.ts_us if first <= ts <= latest})
+
+    def _latest_before(self, source_table: str) -> int:
+        """The latest moment of which earlier drains may hold datapoints under a table's keys."""
+        return max(sampled.max_ts for sampled in self._sharers(source_table))
+
+    def _stored_after(self, source_table: str, ts: int) -> int:
+        """The last drain of those that surely stored nothing of a moment under a table's keys."""
+        return min(sampled.stored_after(ts) for sampled in self._sharers(source_table))
+
+    def _sharers(self, source_table: str) -> list[TelemetryState]:
+        """A table as it was before the drain, and those that may give datapoints of its keys."""
+        found = self._shared.get(source_table)
+        if found is None:
+            before = self._decisions.before
+            others = [
+                lineage.telemetry
+                for other, lineage in before.lineages.items()
+                if other != source_table
+                and lineage.telemetry.max_ts > NO_TS
+                and self._share(source_table, other)
+            ]
+            found = self._shared[source_table] = [before.telemetry(source_table), *others]
+        return found
+
+    def _share(self, *tables: str) -> bool:
+        """Whether two tables may give datapoints under one key, because somebody said so."""
+        lineages = self._decisions.before.lineages
+        one, other = (
+            (key_of(table, ""), self._decisions.rulings.named_keys(table, lineages.get(table)))
+            for table in tables
+        )
+        usual = any(key.startswith(one[0]) for key in other[1])
+        return usual or any(key.startswith(other[0]) for key in one[1]) or bool(one[1] & other[1])
 
     def _era(self, arrival: Arrival, batch: TelemetryBatch) -> int:
         """The era of a batch's number: for what is replayed, that in which it first came.
@@ -176,7 +210,10 @@ class TelemetryIntake:
             received_at=arrival.received_at,
             affinities=judged.affinities,
             binding=judged.ruled.binding,
-            latest=self._decisions.state.telemetry(batch.source_table).max_ts,
+            latest=max(
+                self._decisions.state.telemetry(batch.source_table).max_ts,
+                self._latest_before(batch.source_table),
+            ),
         )
         kept = batch.without_contents()
         return AcceptedSamples(arrival, kept, self._series, new.points), new
