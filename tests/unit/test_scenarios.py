@@ -17,23 +17,11 @@ from ilyama_service.simulator.scenarios.catalog import (
 )
 from ilyama_service.simulator.scenarios.findings import is_as_expected
 from ilyama_service.simulator.scenarios.refusals import SPOILED
-from ilyama_service.simulator.scenarios.script import TELEMETRY, Script, Step
-from ilyama_service.simulator.spelling import compact
+from ilyama_service.simulator.scenarios.script import Step
 from tests.memory_platform import MemoryPlatform
 from tests.oracle import Event, Oracle
 
 NOON = 1_777_377_600_000_000
-
-
-def telemetry_is_decided() -> bool:
-    sound = compact(Script("probe").samples()).encode()
-    return Rehearsal().publish(TELEMETRY, sound).outcome != "kept"
-
-
-def _parameter(scenario: Scenario) -> Any:
-    of_history = scenario.name.startswith("telemetry_")
-    marks = [pytest.mark.skipif(not telemetry_is_decided(), reason="telemetry is only kept")]
-    return pytest.param(scenario, id=scenario.name, marks=marks if of_history else [])
 
 
 STEPS = {name: scenario.steps() for name, scenario in SCENARIOS.items()}
@@ -44,7 +32,7 @@ def is_refusal(scenario: Scenario) -> bool:
     return all(step.expected.code for step in STEPS[scenario.name])
 
 
-each_scenario = pytest.mark.parametrize("scenario", [*map(_parameter, SCENARIOS.values())])
+each_scenario = pytest.mark.parametrize("scenario", [*SCENARIOS.values()], ids=[*SCENARIOS])
 
 
 def assert_as_expected(step: Step, found: Mapping[str, Any]) -> None:
@@ -62,11 +50,11 @@ def test_the_engine_brings_a_scenario_to_its_ends(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize(
-    "scenario", [_parameter(each) for each in SCENARIOS.values() if not is_refusal(each)]
+    "name", [name for name, scenario in SCENARIOS.items() if not is_refusal(scenario)]
 )
-def test_drains_of_one_message_bring_a_scenario_to_its_ends(scenario: Scenario) -> None:
+def test_drains_of_one_message_bring_a_scenario_to_its_ends(name: str) -> None:
     platform = MemoryPlatform()
-    for number, step in enumerate(STEPS[scenario.name]):
+    for number, step in enumerate(STEPS[name]):
         platform.drain([Event(step.topic, step.payload, NOON + number)])
         assert_as_expected(step, platform.tables["batch_ledger"][-1])
 

@@ -80,6 +80,14 @@ def keys_of_another_kind(device: Script) -> None:
     device.sends(device.batch(device.changes(2, pk="one")), taken(2))
 
 
+def deaf_to_a_pause(device: Script) -> None:
+    """Five rows in a row fit no table, which opens its circuit: it is paused, and sends on."""
+    device.sends(device.batch(device.changes(2)), taken(2))
+    device.sends(device.batch(device.changes(5, pk="one")), taken(5))
+    for _ in range(2):
+        device.sends(device.batch(device.changes(2)), taken(2))
+
+
 def five_hundred_columns(device: Script) -> None:
     """A table has five hundred columns."""
     columns = columns_of("id INTEGER", *(f"c{number} REAL" for number in range(499)))
@@ -110,6 +118,7 @@ CONTENTS = (
     odd_primary_keys,
     values_of_another_kind,
     keys_of_another_kind,
+    deaf_to_a_pause,
     five_hundred_columns,
     most_rows,
     largest_payload,
