@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -13,35 +13,42 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import TableNotFoundError
 
+from ilyama_protocol.governance.dry_run import StagedRow
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.postgres.staged_backlog import StagedSum
 
 _TABLE = "staged_rows"
 _PLACES = ("device_id", "source_table", "staging_reason", "schema_hash", "drain_id")
-_CONTENTS = ("row", "fields")
+_CONTENTS = ("op", "pk", "row", "fields")
 
 _AT_ONCE = 256
 """A row may be half a mebibyte long."""
 
-Content = dict[str, Any]
+
+class _Texts(NamedTuple):
+    op: str | None
+    pk: str | None
+    row: str | None
+    fields: str | None
 
 
 def staged_sample(
     root: Path, sums: Sequence[StagedSum], *, most: int, most_bytes: int
-) -> list[Content | None]:
-    """The contents of rows that are set aside; that of a delete is None."""
+) -> list[StagedRow]:
+    """Rows that are set aside."""
     if not sums:
         return []
-    found: list[Content | None] = []
-    for text in islice(_contents(root, sums), most):
-        most_bytes -= len(text or "")
+    found: list[StagedRow] = []
+    for op, *texts in islice(_contents(root, sums), most):
+        most_bytes -= sum(len(text) for text in texts if text is not None)
         if most_bytes < 0:
             break
-        found.append(None if text is None else msgspec.json.decode(text))
+        pk, row, fields = (msgspec.json.decode(text) if text else {} for text in texts)
+        found.append(StagedRow(row or fields, op, pk))
     return found
 
 
-def _contents(root: Path, sums: Sequence[StagedSum]) -> Iterator[str | None]:
+def _contents(root: Path, sums: Sequence[StagedSum]) -> Iterator[_Texts]:
     wanted = {
         (s.device_id, s.source_table, s.staging_reason, s.schema_hash, s.drain_id) for s in sums
     }
@@ -66,9 +73,9 @@ def _files(root: Path, sums: Sequence[StagedSum]) -> list[str]:
         return []
 
 
-def _wanted(batch: pa.RecordBatch, wanted: set[tuple[Any, ...]]) -> Iterator[str | None]:
+def _wanted(batch: pa.RecordBatch, wanted: set[tuple[Any, ...]]) -> Iterator[_Texts]:
     hashes = pa.array(sorted({schema_hash for *_, schema_hash, _ in wanted}), pa.string())
     near = batch.filter(pc.is_in(batch["schema_hash"].cast(pa.string()), value_set=hashes))
-    for *place, row, fields in zip(*(column.to_pylist() for column in near.columns), strict=True):
-        if tuple(place) in wanted:
-            yield row if row is not None else fields
+    for found in zip(*(column.to_pylist() for column in near.columns), strict=True):
+        if found[: len(_PLACES)] in wanted:
+            yield _Texts(*found[len(_PLACES) :])

@@ -77,11 +77,12 @@ class Mirrors:
         }
 
     def differing(self) -> int:
-        """How many rows are not what a recomputation says."""
+        """How many rows and columns are not what a recomputation says."""
         with self._platform.gateway.transaction() as tx:
             run = tx.derived_runs.last(DEVICE_TABLES)
             devices = tx.devices.sample(1_000)
-        return sum(table.wrong for table in compared_mirrors(self.parts, run, devices))
+        found = compared_mirrors(self.parts, run, devices)
+        return sum(table.wrong + len(table.missing) for table in found)
 
     def _delta(self, source_table: str, project: str | None) -> DeltaTable:
         return DeltaTable(self.parts.warehouse.location(Mirror(source_table, project).name))

@@ -1,6 +1,6 @@
 """Checks of current values: they equal what can be recomputed, in both their forms."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from ilyama_assets.transforms.current_values import (
 )
 from ilyama_assets.transforms.newest_points import IDENTITY
 from ilyama_protocol.identifiers import escape_key
+from ilyama_protocol.intake.state import LineageState, decode_state
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.copying import shown
 from ilyama_resources.postgres.current_values import CurrentValueRecord, Lineage
@@ -85,12 +86,15 @@ def served_form_equals_delta_form(
         owners = tx.devices.sample(SAMPLE_OWNERS)
         served = _served_table(tx.current_values.of_owners(owners))
         unserved = tx.current_values.unserved_of(owners)
+        states = tx.device_states.of({device_id for device_id, _ in unserved})
     held = _as_shown(read(session, lake.warehouse, CURRENT_VALUE)).where(_TELLS_APART)
-    held = _without(session, held.where(F.col("owner_id").isin(owners)), unserved)
     nothing = held.limit(0).withColumn("drain_id", F.lit(0).cast("bigint"))
     ours = session.createDataFrame(served) if served.num_rows else nothing
     settled = F.coalesce(F.col("ours.drain_id"), F.lit(0)) <= taken_up
-    compared = _compared(ours.where(_TELLS_APART), held).where(settled)
+    named = [*_named_keys(unserved, states)]
+    sides = (ours.where(_TELLS_APART), held.where(F.col("owner_id").isin(owners)))
+    ours, held = (_without(session, side, unserved, named) for side in sides)
+    compared = _compared(ours, held).where(settled)
     counts = {"owners": len(owners), "lineages not served": len(unserved)}
     return _report("served_form_equals_delta_form", compared, counts)
 
@@ -135,14 +139,34 @@ def _as_shown(held: DataFrame) -> DataFrame:
     return held.withColumns({name: F.translate(name, "\0", shown("\0")) for name in texts})
 
 
-def _without(session: SparkSession, values: DataFrame, lineages: Collection[Lineage]) -> DataFrame:
-    """The values that belong to none of the given lineages."""
+def _named_keys(
+    lineages: Iterable[Lineage], states: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """The keys, each with its device, that were chosen for columns of lineages by name."""
+    for device_id, source_table in lineages:
+        state = decode_state(states.get(device_id, "{}").encode())
+        bindings = state.lineages.get(source_table, LineageState()).accepted_schemas().values()
+        chosen = (action for binding in bindings for action in (binding.actions or {}).values())
+        yield from ((device_id, shown(action.key)) for action in chosen if action.key is not None)
+
+
+def _without(
+    session: SparkSession,
+    values: DataFrame,
+    lineages: Collection[Lineage],
+    named: Collection[tuple[str, str]],
+) -> DataFrame:
+    """The values that belong to none of the given lineages, by their usual keys or named ones."""
     if not lineages:
         return values
     rows = [(device_id, escape_key(source_table)) for device_id, source_table in lineages]
     gone = session.createDataFrame(rows, "owner_id string, table string")
     keyed = values.withColumn("table", F.split_part("key", F.lit("."), F.lit(1)))
-    return keyed.join(F.broadcast(gone), ["owner_id", "table"], "left_anti").drop("table")
+    left = keyed.join(F.broadcast(gone), ["owner_id", "table"], "left_anti").drop("table")
+    if not named:
+        return left
+    others = session.createDataFrame([*named], "owner_id string, key string")
+    return left.join(F.broadcast(others), ["owner_id", "key"], "left_anti")
 
 
 SERVING_CHECKS = [equals_recomputation, served_form_equals_delta_form]

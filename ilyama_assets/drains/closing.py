@@ -36,6 +36,11 @@ def close_drain(
     """Mark a drain done, unless another process has, and write everything that it changes."""
     tx.drains.close(drain.drain_id)
     tx.devices.register(seal.newcomers, auto=True)
+    tx.devices.learn_firmware(
+        (done.device_id, done.firmware_version)
+        for done in seal.states
+        if done.firmware_version is not None
+    )
     tx.registries.ensure_components(done.device_id for done in seal.states)
     tx.registries.ensure_keys(seal.keys)
     tx.device_states.advance(

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from ilyama_assets.drains.orders import DeviceOrder
 from ilyama_protocol.governance.bindings import (
     MIRRORED,
+    SILENT,
     ColumnAction,
-    Verb,
 )
 from ilyama_protocol.governance.policies import NO_PROJECT, Choices, Policy, PolicyScope, resolved
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
@@ -105,7 +105,7 @@ def _take_in(rules: TableRules, binding: StoredBinding) -> None:
     actions = binding.actions or {}
     columns = binding.columns or ()
     for column in columns:
-        if actions.get(column.name, MIRRORED).verb is Verb.MIRROR:
+        if actions.get(column.name, MIRRORED).verb not in SILENT:
             rules.device_table.setdefault(column.name, column.decl_type_affinity)
     if binding.approved:
         names = [column.name for column in columns] or actions

@@ -83,10 +83,11 @@ class WorkOrder(msgspec.Struct):
 
 
 class DeviceDone(msgspec.Struct):
-    """A device that is decided, with its state after the drain."""
+    """A device that is decided, with its state after the drain, and its firmware if that is new."""
 
     device_id: str
     state: str
+    firmware_version: str | None = None
 
 
 class DeviceNeeds(msgspec.Struct):

@@ -58,9 +58,11 @@ def plan_release(gateway: Gateway, *, at_most_bytes: int, policy: Policy) -> Pla
     orders: dict[str, DeviceOrder] = {}
     with gateway.transaction() as tx:
         released = tx.backlog.releasable(at_most_bytes=at_most_bytes)
+        known = tx.devices.named({found.device_id for found in released})
         for found in released:
             order = orders.setdefault(
-                found.device_id, DeviceOrder(found.device_id, [], UNKNOWN_FIRMWARE)
+                found.device_id,
+                DeviceOrder(found.device_id, [], _firmware(known.get(found.device_id))),
             )
             order.released.append(found)
             order.payload_bytes += found.bytes
@@ -113,6 +115,10 @@ def _own_name(root: Root) -> str:
     return f"{slug}/{name}" if slug else name
 
 
+def _firmware(device: RegisteredDevice | None) -> str:
+    return (device.firmware_version if device else None) or UNKNOWN_FIRMWARE
+
+
 def _orders(
     addresses: Iterable[Address], sizes: dict[str, int], known: dict[Root, RegisteredDevice]
 ) -> list[DeviceOrder]:
@@ -121,8 +127,7 @@ def _orders(
         root = _root(address)
         device = known.get(root) if root is not None else None
         device_id = None if device is None else device.device_id
-        firmware = (device.firmware_version if device else None) or UNKNOWN_FIRMWARE
-        order = orders.setdefault(device_id, DeviceOrder(device_id, [], firmware))
+        order = orders.setdefault(device_id, DeviceOrder(device_id, [], _firmware(device)))
         order.topics.append(address.topic)
         order.payload_bytes += sizes[address.topic]
     return list(orders.values())

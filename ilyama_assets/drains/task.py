@@ -229,7 +229,9 @@ class _Task:
         after = engine.state_after(self._order.drain_id)
         self._products.sequences += [(order.device_id, told) for told in engine.sequences]
         self._products.rejected += map(rejected_numbers, decisions.refused)
-        self._products.done.append(DeviceDone(order.device_id, encode_state(after).decode()))
+        self._products.done.append(
+            DeviceDone(order.device_id, encode_state(after).decode(), engine.learnt_firmware)
+        )
         self._keep_current(order.device_id, engine)
 
     def _keep_current(self, device_id: str, engine: IntakeEngine) -> None:

@@ -150,7 +150,7 @@ class Approval(NamedTuple):
         for column, action in self.actions.items():
             if action.key is not None and action.verb not in NAMES_A_KEY:
                 yield ActionFault(column, f"{action.verb} takes no datapoint key")
-            if action.verb is Verb.MAP:
+            if action.verb is Verb.MAP or action.key in self.kinds:
                 yield from self._wrong_target(column, action.key, kinds.get(column))
 
     def _wrong_target(

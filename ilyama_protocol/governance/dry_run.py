@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,11 +17,20 @@ from ilyama_protocol.governance.bindings import (
 )
 
 _NUMBERS = frozenset({int, float})
-Row = Mapping[str, Any] | None
+_TOLD_BY_A_DATAPOINT = ("insert", "delete")
+"""What becomes of a row by these, the datapoints of its table tell as well."""
+
+
+class StagedRow(NamedTuple):
+    """A row that is set aside; one of telemetry has neither operation nor key."""
+
+    content: Mapping[str, Any]
+    op: str | None = None
+    pk: Mapping[str, Any] = {}
 
 
 class DryRun(msgspec.Struct):
-    """What would become of rows; a delete has no content and always fits."""
+    """What would become of rows."""
 
     rows: int = 0
     would_materialize: int = 0
@@ -31,7 +40,7 @@ class DryRun(msgspec.Struct):
 
 
 def dry_run(
-    rows: Iterable[Row], columns: Iterable[SchemaColumn] | None, actions: Actions
+    rows: Iterable[StagedRow], columns: Iterable[SchemaColumn] | None, actions: Actions
 ) -> DryRun:
     """Count what approving these actions would make of rows."""
     known = {column.name: column for column in columns or ()}
@@ -39,11 +48,12 @@ def dry_run(
     found = DryRun()
     for row in rows:
         found.rows += 1
-        if waits or not _is_whole(row or {}, known, is_delete=row is None):
+        if waits or not _is_whole(row, known, actions):
             found.would_stay_staged += 1
         else:
             found.would_materialize += 1
-            _count_values(found, row or {}, known, actions, typed=columns is not None)
+            found.datapoints += row.op in _TOLD_BY_A_DATAPOINT
+            _count_values(found, row.content, known, actions, typed=columns is not None)
     return found
 
 
@@ -59,17 +69,18 @@ def fits(value: Any, column: SchemaColumn) -> bool:
     return value is None or (type(value) in _NUMBERS) == is_metric
 
 
-def _is_whole(
-    row: Mapping[str, Any], columns: Mapping[str, SchemaColumn], *, is_delete: bool
-) -> bool:
-    """Whether no column without which a row is nothing lacks its value."""
-    if is_delete:
+def _is_whole(row: StagedRow, columns: Mapping[str, SchemaColumn], actions: Actions) -> bool:
+    """Whether its key, and what must not be null, have no value that their columns cannot hold."""
+    if row.op is None:
         return True
-    return all(
-        fits(row.get(name), column) and (row.get(name) is not None or not column.not_null)
+    keys = {name: column for name, column in columns.items() if column.pk_ordinal}
+    required = {
+        name: column
         for name, column in columns.items()
-        if column.not_null or column.pk_ordinal
-    )
+        if (column.pk_ordinal or column.not_null) and actions.get(name, MIRRORED).verb not in SILENT
+    }
+    parts = ((row.content, required), (row.pk, keys))
+    return all(fits(part.get(name), kept[name]) for part, kept in parts for name in kept)
 
 
 def _count_values(

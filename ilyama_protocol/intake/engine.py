@@ -71,6 +71,7 @@ class IntakeEngine:
     ) -> None:
         self.decisions = Decisions(state, history, origin, rulings=rulings)
         self._device = device
+        self._firmware = device.firmware_version
         self._limits = limits
         self._inspect = inspect
         self._rows = RowIntake(self.decisions, device.device_id)
@@ -140,6 +141,18 @@ class IntakeEngine:
             rows_staged=rows,
         )
 
+    @property
+    def learnt_firmware(self) -> str | None:
+        """What the device said of its firmware last, None when that was known already."""
+        return None if self._firmware == self._device.firmware_version else self._firmware
+
+    def _firmware_of(self, message: Message) -> str:
+        """The firmware of a message's sender; what it says now counts for what comes after, too."""
+        told = message.user_properties.get("firmware_version")
+        if told is not None and self.decisions.origin is Origin.LIVE:
+            self._firmware = told
+        return self._firmware if told is None else told
+
     def _arrive(self, message: Message) -> Arrival:
         arrival = Arrival(
             message,
@@ -147,7 +160,7 @@ class IntakeEngine:
             self._device.device_id,
             self._received_at(message),
             self._digests.of(message.payload),
-            message.user_properties.get("firmware_version", self._device.firmware_version),
+            self._firmware_of(message),
         )
         self.decisions.outcomes.arrivals.append(arrival)
         return arrival

@@ -24,9 +24,16 @@ from sqlalchemy.dialects.postgresql import insert
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Actions, Binding
 from ilyama_protocol.governance.reviews import ReviewState
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.pairs import these
-from ilyama_resources.postgres.schema import DEVICE, SCHEMA_BINDING, SCHEMA_REVIEW, TABLE_SCHEMA
+from ilyama_resources.postgres.schema import (
+    DEVICE,
+    SCHEMA_BINDING,
+    SCHEMA_REVIEW,
+    STAGED_BACKLOG,
+    TABLE_SCHEMA,
+)
 
 _actions = msgspec.json.Decoder(Actions)
 _columns = msgspec.json.Decoder(tuple[SchemaColumn, ...])
@@ -78,6 +85,11 @@ class PolicyAcceptance(NamedTuple):
     def scope(self) -> BindingScope:
         """Where it is remembered."""
         return BindingScope.of(self.device_id, self.project_id)
+
+    @property
+    def awaited_by(self) -> tuple[str, str, str]:
+        """The device, table and schema of rows that may wait for it."""
+        return self.device_id, self.source_table, self.schema_hash
 
 
 _KEY = [SCHEMA_BINDING.c[n] for n in ("scope_kind", "scope_id", "source_table", "schema_hash")]
@@ -135,11 +147,18 @@ class Bindings:
         )
 
     def accept(self, accepted: Iterable[PolicyAcceptance]) -> None:
-        """Remember what policies accepted; what is bound already stays as it is."""
+        """Remember what policies accepted; what is bound already stays as it is.
+
+        A device of a project of which rows wait for the schema has that for itself, too: it says
+        nothing of the rows that wait of others.
+        """
+        found = [*accepted]
+        awaited = self._awaited(found)
+        own = [a._replace(project_id=None) for a in found if a.awaited_by in awaited]
         now = datetime.now(UTC)
         rows = [
             (*a.scope, a.source_table, a.schema_hash, *_told(a.binding), False, None, now)
-            for a in accepted
+            for a in (*found, *own)
         ]
         if not rows:
             return
@@ -148,6 +167,20 @@ class Bindings:
         first = select(incoming).order_by(incoming.c.holds_from)
         statement = insert(SCHEMA_BINDING).from_select(names, first)
         self._connection.execute(statement.on_conflict_do_nothing())
+
+    def _awaited(self, accepted: Iterable[PolicyAcceptance]) -> set[tuple[str, str, str]]:
+        """The devices, tables and schemas of which rows wait for a review."""
+        lineages = [a.awaited_by[:2] for a in accepted]
+        if not lineages:
+            return set()
+        c = STAGED_BACKLOG.c
+        query = select(c.device_id, c.source_table, c.schema_hash).where(
+            c.released_in.is_(None),
+            c.staging_reason == StagingReason.SCHEMA_REVIEW,
+            tuple_(c.device_id, c.source_table).in_(these(lineages)),
+        )
+        rows = self._connection.execute(query)
+        return {(device_id, table, schema_hash) for device_id, table, schema_hash in rows}
 
 
 def _told(binding: Binding) -> tuple[str | None, int]:
@@ -170,7 +203,8 @@ def is_approved(of: FromClause, *, holding: bool = False) -> ColumnElement[bool]
 def is_accepted(of: FromClause) -> ColumnElement[bool]:
     """Whether it was approved, or a policy accepted it and nobody refused it to the device."""
     bound = SCHEMA_BINDING.c
-    by_policy = _is_bound(of, bound.review_id.is_(None), bound.holding.is_(False))
+    of_device = bound.scope_kind == ScopeKind.DEVICE
+    by_policy = _is_bound(of, of_device, bound.review_id.is_(None), bound.holding.is_(False))
     return or_(is_approved(of), and_(by_policy, ~_is_rejected(of)))
 
 

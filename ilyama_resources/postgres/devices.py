@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Connection, Select, cast, func, select, tuple_
+from sqlalchemy import BigInteger, Connection, Select, cast, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import JSON, insert
 
 from ilyama_resources.postgres.copying import shown
@@ -89,6 +89,17 @@ class Devices:
         rows = [device._asdict() | {"auto": auto, "registered_at": now} for device in devices]
         if rows:
             self._connection.execute(insert(DEVICE).on_conflict_do_nothing(), rows)
+
+    def learn_firmware(self, versions: Iterable[tuple[str, str]]) -> None:
+        """Note the firmware that devices have now."""
+        told = [(shown(device_id), shown(version)) for device_id, version in versions]
+        if told:
+            news = these(told).subquery("news")
+            self._connection.execute(
+                update(DEVICE)
+                .values(firmware_version=news.c.second)
+                .where(DEVICE.c.device_id == news.c.first)
+            )
 
     def sample(self, size: int) -> list[str]:
         """Some devices, others each time."""

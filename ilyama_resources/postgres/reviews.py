@@ -38,6 +38,7 @@ from ilyama_resources.postgres.schema import (
     SCHEMA_BINDING,
     SCHEMA_REVIEW,
     STAGED_BACKLOG,
+    TABLE_SCHEMA,
 )
 
 PAUSED_FOR_REVIEW = PauseReason.SCHEMA_REVIEW.value
@@ -108,7 +109,14 @@ class Decision(NamedTuple):
     actions: Actions | None = None
 
 
-_FIELDS = [_R[name] for name in Review._fields]
+_ANNOUNCED = func.coalesce(
+    _R.columns,
+    select(TABLE_SCHEMA.c.columns)
+    .where(TABLE_SCHEMA.c.schema_hash == _R.schema_hash)
+    .scalar_subquery(),
+)
+"""The columns of a schema; whoever announces them, and when, a hash has no others."""
+_FIELDS = [_ANNOUNCED.label(name) if name == "columns" else _R[name] for name in Review._fields]
 _NEW = [
     "device_id",
     "source_table",

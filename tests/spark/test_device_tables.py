@@ -105,6 +105,20 @@ def test_a_column_that_was_ignored_is_not_mirrored(intake: Intake, mirrors: Mirr
     assert mirrors.differing() == 0
 
 
+def test_parity_wants_every_bound_column(intake: Intake, mirrors: Mirrors) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, v=1, w="shown"), schema=PUMPS))])
+    _bind(intake, ONE, {"w": ColumnAction(Verb.IGNORE)})
+    mirrors.derive()
+    assert mirrors.differing() == 0
+
+    _bind(intake, ONE, {"w": ColumnAction(Verb.MIRROR)})
+    assert mirrors.differing() == 1
+
+    mirrors.derive(rebuild=True)
+    assert mirrors.rows(TABLE) == {_key(): {"v": 1, "w": "shown"}}
+    assert mirrors.differing() == 0
+
+
 def _bind(intake: Intake, device: str, actions: dict[str, ColumnAction]) -> None:
     """Let a device's only schema be bound so."""
     with intake.gateway.transaction() as tx:

@@ -9,11 +9,13 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from ilyama_assets.drains.protocol import Intake
-from ilyama_resources.landing import Landing
+from ilyama_protocol.intake.outcomes import Message
+from ilyama_resources.landing import Landing, register
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice
 from ilyama_resources.postgres.rejections import Rejection, RejectionFilter, RejectionState
 from ilyama_resources.rejection_landing import ReplayLanding
+from ilyama_resources.segment_ids import SegmentIds
 from ilyama_service import rejections
 from ilyama_service.rejections import GroupReplay, NoSuchRejection, WrongState
 from tests.oracle import Event
@@ -218,3 +220,26 @@ def _forget_rejections(platform: Platform) -> None:
         connection.execute(text("DELETE FROM rejection"))
         connection.execute(text("UPDATE warehouse SET rejections_known = false"))
     engine.dispose()
+
+
+def test_the_firmware_that_a_device_tells_counts_for_what_it_sends_later(
+    platform: Platform,
+) -> None:
+    def land(at: int, **properties: str) -> None:
+        told = Message("", 0, TOPIC, b"{", NOW + at, user_properties=properties)
+        register(intake.gateway, [intake.landing.write(SegmentIds.fresh()[0], [told])])
+
+    def firmware() -> tuple[list[str], str | None]:
+        _take_in(platform, intake)
+        with platform.gateway.transaction() as tx:
+            (entry,) = tx.devices.page(after=None, limit=2)
+        versions = [rejected.firmware_version for rejected in _known(platform)]
+        return sorted(versions), entry.firmware_version
+
+    with platform.intake() as intake:
+        land(0)
+        assert firmware() == (["unknown"], None)
+        land(1, firmware_version="2.1")
+        assert firmware() == (["2.1", "unknown"], "2.1")
+        land(2)
+        assert firmware() == (["2.1", "2.1", "unknown"], "2.1")

@@ -81,8 +81,7 @@ def test_a_release_that_does_not_find_its_rows_is_given_up_and_intake_goes_on(
 def test_rows_of_a_schema_that_a_policy_accepted_since_are_released(
     gateway: Gateway, project: str | None
 ) -> None:
-    register(gateway, "dev-1", project=project)
-    register(gateway, "dev-2")
+    register(gateway, "dev-1", "dev-2", project=project)
     sums = [waiting(device_id) for device_id in ("dev-1", "dev-2")]
     stage(gateway, *sums)
     assert free(gateway) == []

@@ -52,6 +52,7 @@ UNACCEPTABLE = {
     "map without a key": {"flow": to(None)},
     "map to a key that is not there": {"flow": to("site.speed")},
     "map to a key of another kind": {"flow": to("site.mode")},
+    "created under a key of another kind": {"flow": to("site.mode", Verb.AUTO_CREATE_AND_MAP)},
     "mirror with a key": {"flow": to("site.flow", Verb.MIRROR)},
     "ignore with a key": {"flow": to("site.flow", Verb.IGNORE)},
     "the usual key of another column": {

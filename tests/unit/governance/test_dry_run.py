@@ -5,35 +5,67 @@ from typing import Any
 import pytest
 
 from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb, mirrored
-from ilyama_protocol.governance.dry_run import DryRun, dry_run, touched_keys
+from ilyama_protocol.governance.dry_run import DryRun, StagedRow, dry_run, touched_keys
 from tests.unit.governance.schemas import columns
+from tests.unit.intake.traffic import batch, taken
 
 TYPED = columns("id:INTEGER:pk1", "serial:TEXT:nn", "flow:REAL")
 ALL = mirrored(column.name for column in TYPED)
 ROW = {"id": 1, "serial": "a", "flow": 2.5}
 IGNORE, DEFER = ColumnAction(Verb.IGNORE), ColumnAction(Verb.DEFER)
 
-CASES: dict[str, tuple[dict[str, Any] | None, Actions, DryRun]] = {
-    "a row that fits": (ROW, ALL, DryRun(1, 1, 0, 3, 0)),
-    "a delete": (None, ALL, DryRun(1, 1, 0, 0, 0)),
-    "a null where it may be": (ROW | {"flow": None}, ALL, DryRun(1, 1, 0, 3, 0)),
-    "a value of the wrong kind": (ROW | {"flow": "x"}, ALL, DryRun(1, 1, 0, 2, 1)),
-    "a key of the wrong kind": (ROW | {"id": "x"}, ALL, DryRun(1, 0, 1, 0, 0)),
-    "a hole in a NOT NULL column": (ROW | {"serial": None}, ALL, DryRun(1, 0, 1, 0, 0)),
-    "a member without a column": (ROW | {"other": 1}, ALL, DryRun(1, 1, 0, 3, 0)),
-    "an ignored column": (ROW, ALL | {"flow": IGNORE}, DryRun(1, 1, 0, 2, 0)),
-    "a deferred column": (ROW, ALL | {"flow": DEFER}, DryRun(1, 1, 0, 2, 0)),
-    "a deferred key": (ROW, ALL | {"id": DEFER}, DryRun(1, 0, 1, 0, 0)),
-}
+
+def _row(**values: Any) -> StagedRow:
+    return StagedRow(ROW | values, "update", {"id": 1})
+
+
+CASES: dict[str, tuple[StagedRow, Actions, DryRun]] = {
+    "a row that fits": (_row(), ALL, DryRun(1, 1, 0, 3, 0)),
+    "a new row": (_row()._replace(op="insert"), ALL, DryRun(1, 1, 0, 4, 0)),
+    "a delete": (StagedRow({}, "delete", {"id": 1}), ALL, DryRun(1, 1, 0, 1, 0)),
+    "a delete of no row": (StagedRow({}, "delete", {"id": "x"}), ALL, DryRun(1, 0, 1, 0, 0)),
+    "a key that only the row lacks": (
+        StagedRow({"serial": "a"}, "update", {"id": 1}), ALL, DryRun(1, 1, 0, 1, 0)
+    ),
+    "a null where it may be": (_row(flow=None), ALL, DryRun(1, 1, 0, 3, 0)),
+    "a null where it may not be": (_row(serial=None), ALL, DryRun(1, 1, 0, 3, 0)),
+    "a value of the wrong kind": (_row(flow="x"), ALL, DryRun(1, 1, 0, 2, 1)),
+    "a key of the wrong kind": (_row(id="x"), ALL, DryRun(1, 0, 1, 0, 0)),
+    "a wrong kind in a NOT NULL column": (_row(serial=7), ALL, DryRun(1, 0, 1, 0, 0)),
+    "the same in an ignored one": (_row(serial=7), ALL | {"serial": IGNORE}, DryRun(1, 1, 0, 2, 0)),
+    "telemetry of the wrong kind": (StagedRow(ROW | {"serial": 7}), ALL, DryRun(1, 1, 0, 2, 1)),
+    "a member without a column": (_row(other=1), ALL, DryRun(1, 1, 0, 3, 0)),
+    "an ignored column": (_row(), ALL | {"flow": IGNORE}, DryRun(1, 1, 0, 2, 0)),
+    "a deferred column": (_row(), ALL | {"flow": DEFER}, DryRun(1, 1, 0, 2, 0)),
+    "a deferred key": (_row(), ALL | {"id": DEFER}, DryRun(1, 0, 1, 0, 0)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("row", "actions", "expected"), CASES.values(), ids=CASES.keys())
-def test_a_row_is_counted(row: dict[str, Any] | None, actions: Actions, expected: DryRun) -> None:
+def test_a_row_is_counted(row: StagedRow, actions: Actions, expected: DryRun) -> None:
     assert dry_run([row], TYPED, actions) == expected
 
 
+def _released(row: StagedRow) -> tuple[int, int, int]:
+    """What the engine makes of a row: how many it shows, sets aside, and their datapoints."""
+    body = {"commit_seq": 1, "op": row.op, "pk": row.pk, "row": row.content or None}
+    engine = taken(batch(body, schema=TYPED))
+    shown = engine.decisions.outcomes.accepted
+    points = sum(len(p.values) for rows in shown for p in rows.points if not p.quarantine_reason)
+    return sum(len(rows.rows) for rows in shown), sum(engine.decisions.staged_rows.values()), points
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case[1] is ALL])
+def test_the_engine_makes_the_same_of_it(name: str) -> None:
+    row, _, expected = CASES[name]
+    if row.op is not None:
+        told = (expected.would_materialize, expected.would_stay_staged, expected.datapoints)
+        assert _released(row) == told
+
+
 def test_columns_that_were_never_announced_all_give_datapoints() -> None:
-    assert dry_run([{"a": 1, "b": "x"}, {"a": None}], None, {}) == DryRun(2, 2, 0, 3, 0)
+    rows = [StagedRow({"a": 1, "b": "x"}, "update"), StagedRow({"a": None}, "update")]
+    assert dry_run(rows, None, {}) == DryRun(2, 2, 0, 3, 0)
 
 
 def test_the_keys_that_an_approval_feeds_are_named() -> None:
