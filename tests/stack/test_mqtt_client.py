@@ -93,7 +93,8 @@ def test_a_persistent_client_hears_what_was_sent_while_it_was_away(address: Brok
     with new_client(address) as sender:
         sender.publish(topic, b"away").result(10)
     with hearing(MqttClient(address, client_id, persistent=True), topic) as heard:
-        assert eventually(lambda: heard == [b"away"])
+        # What it heard before comes again when it left before that was acknowledged.
+        assert eventually(lambda: heard[-1:] == [b"away"])
 
 
 def test_a_topic_that_is_none_is_refused_and_leaves_room_for_others(
