@@ -15,18 +15,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import msgspec
 import pyarrow as pa
 
+from benchmarks.work_orders import work_orders
 from ilyama_assets.drains.closing import close_drain
-from ilyama_assets.drains.orders import WorkOrder, decode_products, encode, spread
-from ilyama_assets.drains.planning import plan_drain
+from ilyama_assets.drains.orders import decode_products, encode
 from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.drains.sealing import Seal, make_seal
 from ilyama_assets.drains.task import PRODUCTS_DDL, decide_orders
 from ilyama_protocol.intake.dedup import RowsDecision
 from ilyama_protocol.intake.outcomes import Origin
-from ilyama_resources.build import LOADED_BUILD
 from ilyama_resources.data_files import by_table
 from ilyama_resources.postgres.drains import Drain, DrainState
 
@@ -55,12 +53,7 @@ def append_blindly(intake: Intake, segments: Sequence[Path]) -> None:
 
 
 def _written(intake: Intake, segments: Sequence[Path], drain_id: int) -> Seal:
-    policy = intake.settings.policy
-    plan = plan_drain(intake.gateway, segments, auto_register=True, policy=policy)
-    orders = [
-        _order(intake, segments, drain_id, number=number, devices=devices)
-        for number, devices in enumerate(spread(plan.devices, intake.settings.cores))
-    ]
+    plan, orders = work_orders(intake, segments, drain_id=drain_id, tasks=intake.settings.cores)
     bodies = pa.table({"body": pa.array(map(encode, orders), pa.binary())})
     frame = intake.session().createDataFrame(bodies).mapInArrow(append_orders, PRODUCTS_DDL)
     products = [decode_products(body.as_py()) for body in frame.toArrow()["products"]]
@@ -84,24 +77,6 @@ def without_exactness() -> Iterator[None]:
 
 def _all_new(batch: Any) -> RowsDecision:
     return RowsDecision(range(len(batch.op)), set(), 0, 0, [])
-
-
-def _order(
-    intake: Intake, segments: Sequence[Path], drain_id: int, *, number: int, devices: list[Any]
-) -> WorkOrder:
-    template = WorkOrder(
-        number=number,
-        drain_id=drain_id,
-        attempt=1,
-        build=LOADED_BUILD,
-        segments=[str(path) for path in segments],
-        warehouse=str(intake.warehouse.root),
-        payload_max_bytes=intake.settings.payload_max_bytes,
-        batch_max_rows=intake.settings.batch_max_rows,
-        served_instances=intake.settings.served_instances,
-        devices=[],
-    )
-    return msgspec.structs.replace(template, devices=devices)
 
 
 def _drain(drain_id: int, segments: Sequence[Path]) -> Drain:

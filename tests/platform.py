@@ -19,7 +19,7 @@ from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.sequences import GapFilter
 from ilyama_resources.settings import PREFIX, REPOSITORY, Settings
-from ilyama_resources.spark import spark_session
+from ilyama_resources.spark_sessions import spark_session
 from tests.oracle import Event
 from tests.streams import write_cloudevents
 from tests.tables import (

@@ -47,7 +47,7 @@ from ilyama_resources.postgres import Gateway, LockTaken
 from ilyama_resources.postgres.drains import Drain, DrainState
 from ilyama_resources.postgres.staged_backlog import BacklogCaps
 from ilyama_resources.settings import Settings
-from ilyama_resources.spark import gist, is_connection_lost
+from ilyama_resources.spark_sessions import gist, is_connection_lost
 
 PATIENT_ATTEMPTS = 3
 """After so many failed attempts to decide a drain, its devices are decided apart."""

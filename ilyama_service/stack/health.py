@@ -195,10 +195,10 @@ def _greeted(settings: Settings, url: str) -> str | None:
 
 def _connected(remote: str) -> str | None:
     # Slow to import, and needed only where Spark runs elsewhere.
-    from ilyama_resources import spark as spark_connect
+    from ilyama_resources.spark_sessions import greet as greet_spark
 
     try:
-        spark_connect.greet(remote, within_s=_PATIENCE_S)
+        greet_spark(remote, within_s=_PATIENCE_S)
     except PlatformError as error:
         return f"is not to be had: {error}"
     return None

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from ilyama_resources.spark import spark_session
+from ilyama_resources.spark_sessions import spark_session
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,116 @@
+"""Sessions on a warm Spark Connect server: one per role.
+
+A role's session id is fixed, so that a new process finds the Python workers of the one before it
+still warm; it contains the build, so that workers of an older build are never met. Nothing here
+imports Dagster: a process that only asks Spark something has its answer before that is loaded.
+
+Errors:
+    SparkUnavailable: the server cannot be reached.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+from uuid import NAMESPACE_URL, uuid4, uuid5
+
+import grpc
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.connect import (
+    PythonException,
+    SparkConnectGrpcException,
+    SparkException,
+)
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import DefaultChannelBuilder
+from pyspark.sql.connect.client.retries import DefaultPolicy
+
+from ilyama_resources.build import LOADED_BUILD
+from ilyama_resources.errors import PlatformError
+from ilyama_resources.settings import SettingsError, variable
+
+_RETRIES = 6
+_BACKOFF_MS = 2_000
+"""A server that does not come back within seconds is gone; Spark itself would ask for minutes."""
+
+_CONFIGURATION: dict[str, Any] = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+"""Other readers take Spark's INT96 for nanoseconds, in which years before 1677 cannot be held."""
+
+_LOOKS_LIKE = "the address of a Spark Connect server looks like sc://host:15002/;token=..."
+
+
+class SparkUnavailable(PlatformError):
+    """The Spark Connect server cannot be reached."""
+
+
+@contextmanager
+def spark_session(remote: str, role: str) -> Iterator[SparkSession]:
+    """A session for code that does not run inside Dagster."""
+    session = open_session(remote, role)
+    try:
+        yield session
+    finally:
+        release(session)
+
+
+def open_session(remote: str, role: str) -> SparkSession:
+    """The warm session of a role; a fresh one when the server has closed it."""
+    try:
+        session = _session(with_session(remote, role))
+        _ = session.version
+    except PySparkException:
+        session = _session(f"{remote};session_id={uuid4()}")
+    return session
+
+
+def with_session(remote: str, role: str) -> str:
+    """The address of a role's own session on a server."""
+    return f"{remote};session_id={uuid5(NAMESPACE_URL, f'ilyama:{role}:{LOADED_BUILD}')}"
+
+
+def release(session: Any) -> None:
+    """Close the connection without closing the session on the server."""
+    session.release_session_on_close = False
+    session.stop()
+
+
+def _session(remote: str) -> SparkSession:
+    session: Any = SparkSession.builder.remote(remote).create()
+    session.client.set_retry_policies(
+        [DefaultPolicy(max_retries=_RETRIES, max_backoff=_BACKOFF_MS)]
+    )
+    for name, value in _CONFIGURATION.items():
+        session.conf.set(name, value)
+    return cast(SparkSession, session)
+
+
+def greet(remote: str, *, within_s: float) -> None:
+    """Connect to a Spark Connect server and leave again.
+
+    Raises:
+        SparkUnavailable: nobody answers there.
+        SettingsError: it is no address of such a server.
+    """
+    try:
+        builder = DefaultChannelBuilder(remote)
+    except PySparkException as error:
+        # Its own text repeats the address, and with it the token.
+        raise SettingsError(f"{variable('spark_remote')} is wrong: {_LOOKS_LIKE}.") from error
+    with builder.toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(within_s)
+        except grpc.FutureTimeoutError as error:
+            raise SparkUnavailable(f"Spark does not answer at {builder.endpoint}.") from error
+
+
+def gist(error: PySparkException) -> str:
+    """The line of a Spark error that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Exception" in line]
+    return (telling or lines or [type(error).__name__])[-1][:500]
+
+
+def is_connection_lost(error: PySparkException) -> bool:
+    """Whether the server went away, rather than a task of it failed."""
+    return isinstance(error, SparkConnectGrpcException) and not isinstance(
+        error, PythonException | SparkException
+    )
