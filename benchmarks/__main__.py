@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks import growth, running_stack
+from benchmarks import growth, hot_path, running_stack
 from benchmarks.catalog import BENCHMARKS, FULL_ONLY, Benchmark
 from benchmarks.report import Report, Result, figure_lines, told
 from benchmarks.workbench import MILLION, Scale, Workbench, forget_settings_of_the_developer
@@ -19,8 +19,8 @@ from ilyama_resources.settings import REPOSITORY
 
 RESULTS: Final = REPOSITORY / "benchmarks" / "results"
 PARTIAL_RESULTS: Final = REPOSITORY / "build" / "benchmarks"
-FULL: Final = Scale(long_history_rows=32 * MILLION, staged_batches=256)
-STACK, GROWTH = "stack", "growth"
+FULL: Final = Scale(long_history_rows=32 * MILLION, staged_batches=256, thorough=True)
+STACK, GROWTH, HOT_PATH = "stack", "growth", "hot-path"
 
 
 def main() -> None:
@@ -55,8 +55,8 @@ def _steps(bench: Workbench, report: Report, *, full: bool) -> list[Step]:
     """What a run does, in order: as the history grows; the stack last, for it needs the machine."""
     measured = [*BENCHMARKS, *FULL_ONLY] if full else BENCHMARKS
     ratios = [_ratio(benchmark, bench, report) for benchmark in measured]
-    growing = _growing(bench, report) if full else []
-    in_order = sorted([*ratios, *growing], key=lambda step: step.history_rows)
+    thorough = [*_growing(bench, report), _hot_path(bench, report)] if full else []
+    in_order = sorted([*ratios, *thorough], key=lambda step: step.history_rows)
     return [*in_order, Step(STACK, lambda: _measure_stack(bench, report))]
 
 
@@ -80,6 +80,14 @@ def _growing(bench: Workbench, report: Report) -> list[Step]:
     return [*map(with_devices, growth.FLEETS), *map(after, growth.HISTORIES)]
 
 
+def _hot_path(bench: Workbench, report: Report) -> Step:
+    def run() -> None:
+        report.hot_path = hot_path.measure(bench)
+        print("\n".join(figure_lines([*report.hot_path.task, *report.hot_path.drain])), flush=True)
+
+    return Step(HOT_PATH, run)
+
+
 def _measure_stack(bench: Workbench, report: Report) -> None:
     report.stack = running_stack.measure(bench)
     print("\n".join(figure_lines(report.stack)), flush=True)
@@ -99,14 +107,18 @@ def _succeeds(step: Step) -> bool:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="32 M rows of history, and growth.")
+    parser.add_argument("--full", action="store_true", help="Also what takes longer.")
     parser.add_argument("--only", type=_names, default=[], help="Some, like 1,6,9,stack.")
     parser.add_argument("--results", type=Path, help="Where to leave the results.")
     return parser.parse_args()
 
 
 def _names(text: str) -> list[str]:
-    known = {str(benchmark.id) for benchmark in (*BENCHMARKS, *FULL_ONLY)} | {STACK, GROWTH}
+    known = {str(benchmark.id) for benchmark in (*BENCHMARKS, *FULL_ONLY)} | {
+        STACK,
+        GROWTH,
+        HOT_PATH,
+    }
     names = text.split(",")
     if unknown := sorted(set(names) - known):
         raise argparse.ArgumentTypeError(f"there is no {unknown[0]}")

@@ -16,6 +16,7 @@ import psutil
 from benchmarks.catalog import Benchmark
 from benchmarks.growth import Growth
 from benchmarks.growth_picture import draw_growth
+from benchmarks.hot_path import HotPath
 from benchmarks.measuring import Figure, Measured
 from benchmarks.picture import draw_ratios
 
@@ -68,6 +69,7 @@ class Report:
     results: list[Result] = field(default_factory=list)
     stack: list[Figure] = field(default_factory=list)
     growth: Growth = field(default_factory=Growth)
+    hot_path: HotPath | None = None
     surroundings: str = field(default_factory=lambda: surroundings())
 
     def write(self, directory: Path) -> None:
@@ -77,7 +79,7 @@ class Report:
         if self.growth.histories and self.growth.fleets:
             (directory / GROWTH_FILE).write_bytes(_json(self.growth.points))
             draw_growth(self.growth, directory / GROWTH_PICTURE_FILE)
-        if not self.results and not self.stack:
+        if not self.results and not self.stack and not self.hot_path:
             return
         ratios = [result.ratio for result in self.results]
         (directory / JSON_FILE).write_bytes(_json(ratios))
@@ -94,6 +96,10 @@ class Report:
             lines += [*_ratio_table(self.results), "", f"![The ratios]({PICTURE_FILE})", ""]
         if self.stack:
             lines += ["## The running stack", "", *_figure_table(self.stack), ""]
+        if self.hot_path is not None:
+            lines += ["## Where a row's microseconds go", "", "In a task, of one core:", ""]
+            lines += [*_figure_table(self.hot_path.task), "", "In a drain, by the clock:", ""]
+            lines += [*_figure_table(self.hot_path.drain), ""]
         if has_growth:
             lines += ["## Growth", "", "Measured by `make bench-full`.", ""]
             lines += [f"![Growth of costs]({GROWTH_PICTURE_FILE})", ""]

@@ -19,6 +19,7 @@ from ilyama_resources.embedded.spark_server import EmbeddedSpark
 BATCHES = 128
 """As many as one drain takes."""
 PRIMARY_KEYS = 100
+FEW_ROWS = 512
 SAMPLED = 1
 
 
@@ -45,7 +46,7 @@ def _intake(bench: Workbench, remote: str, cores: int) -> Iterator[tuple[Intake,
         bench.platform(spark_remote=remote) as platform,
         platform.intake(spark_cores=cores) as intake,
     ):
-        events = fleet.batches(BATCHES)
+        events = fleet.batches(BATCHES, rows=FEW_ROWS)
         land(intake, events)
         drain_all(intake)
         sampled = {fleet.device_id(number) for number in range(SAMPLED)}

@@ -14,11 +14,12 @@ from uuid import uuid4
 
 from ilyama_assets.drains.protocol import DrainReport, Intake
 from ilyama_protocol.intake.outcomes import Message
+from ilyama_resources.durability import make_directory
 from ilyama_resources.embedded.broker_server import EmbeddedBroker
 from ilyama_resources.embedded.ports import free_port
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
-from ilyama_resources.landing import register
+from ilyama_resources.landing import Landing, register
 from ilyama_resources.segment_files import Segment, portions
 from ilyama_resources.segment_ids import SegmentIds
 from ilyama_resources.settings import PREFIX, Settings
@@ -45,13 +46,15 @@ class Scale:
     long_drain_rounds: int = 5
     query_rounds: int = 7
     process_rounds: int = 5
-    landed_messages: int = 16_000
-    landing_rounds: int = 9
+    landed_messages: int = 8_000
+    landing_rounds: int = 11
     staged_batches: int = 64
     peer_batches: int = 256
     peer_rounds: int = 5
-    stack_seconds: int = 30
+    stack_seconds: int = 25
     stack_bulk_messages: int = 300
+    thorough: bool = False
+    """Whether to measure also what stands beside the ratios and takes minutes."""
 
 
 @dataclass
@@ -125,6 +128,15 @@ def forget_settings_of_the_developer() -> None:
 def land(intake: Intake, events: Sequence[Event]) -> None:
     """Land messages as segments of the usual size."""
     register(intake.gateway, written_segments(intake, events))
+
+
+def land_again(intake: Intake, segments: Sequence[Segment], landing: Landing) -> None:
+    """Land the segments of another landing directory, without writing them once more."""
+    for segment in segments:
+        path = intake.landing.path(segment.segment_id, segment.day)
+        make_directory(path.parent)
+        os.link(landing.path(segment.segment_id, segment.day), path)
+    register(intake.gateway, segments)
 
 
 def written_segments(intake: Intake, events: Sequence[Event]) -> list[Segment]:
