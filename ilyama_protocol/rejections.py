@@ -68,9 +68,9 @@ class Rejection:
         source_table: The table it counts under, when its name is a legal one.
         row_count: How many rows were refused with it.
         batch_id: Its batch id in lower case, when that was found valid before the refusal.
-        batch_seq: The number of a telemetry batch, when that was found valid before the refusal.
-        journal_epoch: The journal of a row batch, when that was found valid before the refusal.
-        numbers: The first and the last number of the batch, when they were found valid.
+        batch_seq: The number of a telemetry batch, when it is a legal one.
+        journal_epoch: The journal of a row batch, when that and its numbers are legal.
+        numbers: The first and the last number of the batch, when it is known of which sequence.
     """
 
     code: RejectionCode

@@ -300,6 +300,7 @@ class MemoryPlatform:
             if line["device_id"] == device_id
             and line["payload_sha256"] in wanted
             and line["kind"] == "rows"
+            and line["origin"] in ("live", "rejection")
             and (line["outcome"] in ("accepted", "duplicate") or line["code"] in DECIDED)
             and line["rows_conflict"] == 0
             and line["drain_id"] > after

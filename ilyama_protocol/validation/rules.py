@@ -51,7 +51,6 @@ _RULES_OF: dict[MessageKind | None, tuple[Rule, ...]] = {
 }
 _LAST_RULE_WITHOUT_TABLE = 3
 _LAST_RULE_WITHOUT_BATCH_ID = 8
-_LAST_RULE_OF_THE_ENVELOPE = 10
 
 
 def rejection_of(case: Case) -> Rejection | None:
@@ -67,8 +66,7 @@ def _rejection(case: Case, rule: Rule, fault: Fault) -> Rejection:
         return Rejection(rule.code, fault.json_path, fault.message)
     table, sent_rows = case.document.get("source_table"), case.document.get("rows")
     has_batch_id = case.kind in BATCHES and rule.number > _LAST_RULE_WITHOUT_BATCH_ID
-    has_numbers = rule.number > _LAST_RULE_OF_THE_ENVELOPE
-    batch_seq, epoch, numbers = _numbers(case) if has_numbers else (None, None, None)
+    batch_seq, epoch, numbers = _numbers(case)
     return Rejection(
         rule.code,
         fault.json_path,
@@ -83,11 +81,21 @@ def _rejection(case: Case, rule: Rule, fault: Fault) -> Rejection:
 
 
 def _numbers(case: Case) -> tuple[int | None, str | None, tuple[int, int] | None]:
-    """Return the number, the journal and the range of numbers of a batch with a valid envelope."""
-    document = case.document
-    if case.kind is MessageKind.TELEMETRY:
-        return document["batch_seq"], None, (document["batch_seq"],) * 2
-    if case.kind is MessageKind.ROWS:
-        numbers = (document["first_commit_seq"], document["last_commit_seq"])
-        return None, document["journal_epoch"].lower(), numbers
+    """Return the number, the journal and the range of numbers of a batch, where they are legal.
+
+    Whatever else is wrong with it, a gap that the batch would have closed is explained by it.
+    """
+    member = case.document.get
+    if case.kind is MessageKind.TELEMETRY and envelopes.is_sequence_number(
+        seq := member("batch_seq")
+    ):
+        return seq, None, (seq, seq) if envelopes.is_table_name(member("source_table")) else None
+    epoch, first, last = map(member, ("journal_epoch", "first_commit_seq", "last_commit_seq"))
+    if (
+        case.kind is MessageKind.ROWS
+        and envelopes.is_time_ordered_id(epoch)
+        and envelopes.is_sequence_number(first)
+        and envelopes.is_sequence_number(last)
+    ):
+        return None, epoch.lower(), (first, last)
     return None, None, None

@@ -13,7 +13,7 @@ from tests.oracle.device_tables import DeviceTables
 from tests.oracle.gaps import Numbers
 from tests.oracle.governance import Governance
 from tests.oracle.instants import microseconds, utc_day
-from tests.oracle.predicates import legal_table
+from tests.oracle.predicates import is_count, is_uuid7, legal_table
 from tests.oracle.records import (
     Event,
     LedgerLine,
@@ -242,7 +242,7 @@ class Oracle:
         )
         self._number_rejected(line, verdict)
         is_named = line.kind in _BATCHES and verdict.has_batch_id
-        is_numbered = line.kind == "telemetry" and verdict.has_numbers
+        is_numbered = line.kind == "telemetry" and verdict.sends("batch_seq", is_count)
         return line._replace(
             batch_id=verdict.document["batch_id"].lower() if is_named else None,
             batch_seq=verdict.document["batch_seq"] if is_numbered else None,
@@ -262,17 +262,18 @@ class Oracle:
             self._ledger.append(_released_line(line, outcomes))
 
     def _number_rejected(self, line: LedgerLine, verdict: Verdict) -> None:
-        """The numbers of a rejected batch are known when its envelope was found valid."""
+        """Whatever is wrong with a batch, its numbers count when they are legal."""
         batch = verdict.document
-        if line.device_id is None or not verdict.has_numbers:
+        if line.device_id is None:
             return
-        if line.kind == "telemetry":
-            number, sequence = batch["batch_seq"], batch["source_table"]
-            self._numbers.reject((line.device_id, "telemetry", sequence), number, number)
-        elif line.kind == "rows":
-            sequence = (line.device_id, "rows", batch["journal_epoch"].lower())
-            first, last = batch["first_commit_seq"], batch["last_commit_seq"]
-            self._numbers.reject(sequence, first, last)
+        if line.kind == "telemetry" and line.source_table and verdict.sends("batch_seq", is_count):
+            number, sequence = batch["batch_seq"], (line.device_id, "telemetry", line.source_table)
+            self._numbers.reject(sequence, number, number)
+        ends = ("first_commit_seq", "last_commit_seq")
+        are_told = all(verdict.sends(name, is_count) for name in ends)
+        if line.kind == "rows" and are_told and verdict.sends("journal_epoch", is_uuid7):
+            journal = (line.device_id, "rows", batch["journal_epoch"].lower())
+            self._numbers.reject(journal, *(batch[name] for name in ends))
 
     def _taken_line(self, line: LedgerLine, batch: SourceObject) -> LedgerLine:
         line = line._replace(batch_id=batch["batch_id"].lower())

@@ -71,10 +71,9 @@ class Verdict(NamedTuple):
         """Whether the id of a batch can be told: the checks 0 to 8 passed."""
         return self.failed is None or self.failed > 8
 
-    @property
-    def has_numbers(self) -> bool:
-        """Whether the numbers of a batch can be told: the checks 0 to 10 passed."""
-        return self.failed is None or self.failed > 10
+    def sends(self, name: str, fits: Callable[[object], bool]) -> bool:
+        """Whether a member can be told, whichever later check failed."""
+        return self.is_readable and fits(self.document.get(name))
 
 
 def judge(kind: str | None, payload: bytes, *, registered: bool) -> Verdict:

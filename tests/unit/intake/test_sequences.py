@@ -1,6 +1,8 @@
 """Sequences: gaps open where numbers are skipped, and close when these come after all."""
 
+import json
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,6 +38,11 @@ def taken_by(taking: IntakeEngine, *payloads: bytes) -> IntakeEngine:
     """The engine after it took payloads and closed its second drain."""
     decided(payloads, taking).state_after(2)
     return taking
+
+
+def altered(payload: bytes, members: dict[str, Any]) -> bytes:
+    """A payload with other members at the top."""
+    return json.dumps(json.loads(payload) | members).encode()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -111,3 +118,42 @@ def test_a_rejected_batch_is_remembered_by_its_numbers() -> None:
 
     (refused,) = met.decisions.refused
     assert (refused.rejection.code, refused.rejection.numbers) == ("row_count_mismatch", (4, 4))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"org_id": 7},
+        {"format_version": "1"},
+        {"format_version": 2},
+        {"capture_strategy": "none"},
+        {"batch_id": "4"},
+        {"schema_hash": "none"},
+        {"rows": None},
+    ],
+    ids=str,
+)
+def test_numbers_are_remembered_whatever_else_is_wrong_with_a_batch(fault: dict[str, Any]) -> None:
+    met = sampled(telemetry(sample(0), seq=4, **fault), telemetry(sample(1), seq=5))
+    rows = taken_by(engine(), altered(batch(change(6), change(8)), fault))
+
+    assert [refused.rejection.numbers for refused in met.decisions.refused] == [(4, 4)]
+    (refused,) = rows.decisions.refused
+    assert (refused.rejection.journal_epoch, refused.rejection.numbers) == (A, (6, 8))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"source_table": "", "journal_epoch": None},
+        {"batch_seq": -1, "journal_epoch": "none"},
+        {"batch_seq": 4.0, "first_commit_seq": None},
+        {"batch_seq": True, "last_commit_seq": "8"},
+    ],
+    ids=str,
+)
+def test_what_is_no_legal_number_explains_nothing(fault: dict[str, Any]) -> None:
+    met = sampled(telemetry(sample(0), seq=4, **fault))
+    rows = taken_by(engine(), altered(batch(change(6), change(8)), fault))
+
+    assert met.decisions.refused == rows.decisions.refused == []
