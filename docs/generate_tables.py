@@ -94,6 +94,7 @@ _RECORDS = {
     "staged_backlog": "What each drain has set aside, and the drain that has released it since.",
     "past_drains": "What drains took that are forgotten, by day and origin.",
     "schema_binding": "Accepted schemas of projects and devices, and what becomes of columns.",
+    "schema_question": "Schemas that wait until there is room for a review of them.",
     "schema_review": "Schemas that a person decides on, one line per lineage and schema.",
     "rejection": "Rejected messages and their life: a state, a note, and what the last look found.",
     "rejection_replay": "Replays of rejections: who asked, where it landed, what became of it.",

@@ -36,6 +36,7 @@ from ilyama_protocol.validation.envelopes import is_table_name
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.bindings import BindingScope
+from ilyama_resources.postgres.review_queue import MOST_OPEN
 from ilyama_resources.postgres.reviews import Decision, Review, Sharer
 
 _UNANNOUNCED_KIND = "state"
@@ -74,9 +75,11 @@ class Act(NamedTuple):
 class Reviewing:
     """Acts on the reviews and policies of one platform."""
 
-    def __init__(self, gateway: Gateway, default: Policy) -> None:
+    def __init__(self, gateway: Gateway, default: Policy, *, most_open: int = MOST_OPEN) -> None:
+        """Act where no project chose by `default`, with so many open reviews of a lineage."""
         self._gateway = gateway
         self._default = default
+        self._most_open = most_open
 
     def act(self, verb: ReviewVerb, act: Act, actions: Actions | None = None) -> Review:
         """Do what a verb says; only an approval takes actions."""
@@ -114,11 +117,37 @@ class Reviewing:
             review = _acted_on(tx, act, ReviewVerb.APPROVE)
             chosen = mirrored(review.column_names) if actions is None else actions
             self._refuse_unfit(tx, review, chosen)
-            told = _approve(tx, act, review, chosen)
+            told = self._approve(tx, act, review, chosen)
             return _finished(tx, act, ReviewVerb.APPROVE, review, told)
 
     def refuse_approval(self, tx: Transaction, review: Review, actions: Actions | None) -> None:
         """Raise what an approval with these actions would."""
+    def _approve(
+        self, tx: Transaction, act: Act, review: Review, actions: Actions
+    ) -> dict[str, object]:
+        sharing = [other for other in tx.reviews.alike(review) if other.state in OPEN]
+        decision = Decision(ReviewState.APPROVED, act.actor, act.note, actions)
+        tx.registries.ensure_keys(_kinds_to_create(review, actions))
+        tx.bindings.bind(
+            BindingScope.of(review.device_id, review.project_id),
+            review.source_table,
+            review.schema_hash,
+            actions=stored_actions(actions),
+            holds_from=min(other.first_received_at for other in sharing),
+            holding=_holds(review, actions),
+            review_id=review.review_id,
+        )
+        tx.reviews.decide([o.review_id for o in sharing], decision, by=review.review_id)
+        lineages = [(other.device_id, review.source_table) for other in sharing]
+        tx.review_queue.fill(lineages, most=self._most_open)
+        resumed = [] if _holds(review, actions) else tx.reviews.resume(review)
+        return {
+            "actions": {name: _told_action(action) for name, action in actions.items()},
+            "shared_with": [o.review_id for o in sharing if o.review_id != review.review_id],
+            "resumed": [device_id for device_id, _ in resumed],
+            "note": act.note,
+        }
+
         _refuse_in_state(review, ReviewVerb.APPROVE)
         chosen = mirrored(review.column_names) if actions is None else actions
         self._refuse_unfit(tx, review, chosen)
@@ -202,6 +231,8 @@ def review_as_seen(tx: Transaction, review_id: int, action_version: int | None) 
 
 
 def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
+            lineage = (review.device_id, review.source_table)
+            tx.review_queue.fill([lineage], most=self._most_open)
     """The review, which nobody else can change until the transaction ends."""
     tx.reviews.alone()
     review = review_as_seen(tx, act.review_id, act.action_version)
@@ -225,29 +256,6 @@ def _is_asked_already(review: Review, alike: Sequence[Sharer]) -> bool:
 
 def _holds(review: Review, actions: Actions) -> bool:
     return keeps_paused(actions, review.columns or ())
-
-
-def _approve(tx: Transaction, act: Act, review: Review, actions: Actions) -> dict[str, object]:
-    sharing = [other for other in tx.reviews.alike(review) if other.state in OPEN]
-    decision = Decision(ReviewState.APPROVED, act.actor, act.note, actions)
-    tx.registries.ensure_keys(_kinds_to_create(review, actions))
-    tx.bindings.bind(
-        BindingScope.of(review.device_id, review.project_id),
-        review.source_table,
-        review.schema_hash,
-        actions=stored_actions(actions),
-        holds_from=min(other.first_received_at for other in sharing),
-        holding=_holds(review, actions),
-        review_id=review.review_id,
-    )
-    tx.reviews.decide([o.review_id for o in sharing], decision, by=review.review_id)
-    resumed = [] if _holds(review, actions) else tx.reviews.resume(review)
-    return {
-        "actions": {name: _told_action(action) for name, action in actions.items()},
-        "shared_with": [o.review_id for o in sharing if o.review_id != review.review_id],
-        "resumed": [device_id for device_id, _ in resumed],
-        "note": act.note,
-    }
 
 
 def _kinds_to_create(review: Review, actions: Actions) -> dict[str, str]:

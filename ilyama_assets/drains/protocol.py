@@ -329,8 +329,14 @@ class Intake:
             versions = dict(committers.map(lambda of_table: self._commit(drain, *of_table), files))
         crash_point("close.before")
         with self.gateway.transaction() as tx:
-            served = self.settings.served_instances
-            close_drain(tx, drain, seal, served_instances=served, caps=self._caps())
+            close_drain(
+                tx,
+                drain,
+                seal,
+                served_instances=self.settings.served_instances,
+                caps=self._caps(),
+                open_reviews=self.settings.open_reviews_per_lineage,
+            )
             closed = tx.drains.find(drain.drain_id)
             tx.commit()
         crash_point("close.after")

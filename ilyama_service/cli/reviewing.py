@@ -34,11 +34,14 @@ def list_reviews(wanted: ReviewFilter, *, limit: int, as_json: bool) -> None:
     """Print reviews, the newest first."""
     with records() as (_, gateway), gateway.transaction() as tx:
         found = tx.reviews.page(wanted, after=None, limit=limit)
+        waiting = tx.review_queue.waiting()
     if as_json:
         for review in found:
             typer.echo(msgspec.json.encode(review._asdict()).decode())
     else:
         console.print(_table(found) if found else "No review.", highlight=False)
+        if waiting:
+            console.print(f"{waiting:,} more schemas wait for room.", highlight=False)
 
 
 def show(review_id: int, columns: Sequence[str], *, as_json: bool) -> None:
@@ -149,6 +152,8 @@ def _consequences(evidence: Evidence) -> Iterator[str]:
     yield f"staged     {staged.rows:,} rows, {staged.bytes:,} bytes"
     yield f"keys       {', '.join(map(safe, evidence.downstream.keys)) or 'none'}"
     yield f"assets     {', '.join(evidence.downstream.assets)}"
+    if evidence.waiting:
+        yield f"behind it  {evidence.waiting:,} more schemas of the lineage wait for room"
     looked = "all" if trial.complete else f"the oldest {trial.result.rows:,}"
     told = f"{trial.result.would_materialize:,} rows would be shown"
     kept = f"{trial.result.would_stay_staged:,} would stay staged"
