@@ -16,6 +16,7 @@ from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.fingerprint import Affinity
 from ilyama_protocol.governance.bindings import SILENT, Binding
 from ilyama_protocol.intake.state import BoundSchema
+from ilyama_protocol.limits import INT64_MAX
 
 MOST_COLUMNS: Final = 2_000
 """As many as a table of SQLite has at most, unless it was built otherwise."""
@@ -56,19 +57,30 @@ _BY_AFFINITY: Final = {
 }
 
 
-def mirrored_columns(schema: BoundSchema, unmirrored: Collection[str] = ()) -> dict[str, Affinity]:
+Unmirrored = Mapping[str, int]
+"""Columns that are kept out of a device table, and the received_at until which they are."""
+FOR_GOOD: Final = INT64_MAX
+
+
+def mirrored_columns(
+    schema: BoundSchema, unmirrored: Unmirrored | None = None
+) -> dict[str, Affinity]:
     """The columns of a bound schema that its device table has, with their affinities."""
+    kept_out = unmirrored or {}
     return {
         column.name: column.decl_type_affinity
         for column in schema.columns
-        if column.name not in unmirrored
+        if kept_out.get(column.name) != FOR_GOOD
     }
 
 
-def unmirrored_columns(binding: Binding | None) -> frozenset[str]:
-    """The columns that a binding keeps out of the device table: ignored and deferred ones."""
-    actions = {} if binding is None or binding.actions is None else binding.actions
-    return frozenset(name for name, action in actions.items() if action.verb in SILENT)
+def unmirrored_columns(binding: Binding | None) -> Unmirrored:
+    """What a binding keeps out of the device table: ignored columns, deferred ones till then."""
+    if binding is None:
+        return {}
+    actions = (binding.actions or {}).items()
+    silent = {name: FOR_GOOD for name, action in actions if action.verb in SILENT}
+    return {**(binding.decided or {}), **silent}
 
 
 def goes_by_values(affinity: Affinity | None) -> bool:

@@ -82,7 +82,7 @@ class Reviewing:
         self._most_open = most_open
 
     def act(self, verb: ReviewVerb, act: Act, actions: Actions | None = None) -> Review:
-        """Do what a verb says; only an approval takes actions."""
+        """Do what a verb says; an approval and a later decision take actions."""
         match verb:
             case ReviewVerb.START:
                 return self.start(act)
@@ -90,6 +90,8 @@ class Reviewing:
                 return self.approve(act, actions)
             case ReviewVerb.REOPEN:
                 return self.reopen(act)
+            case ReviewVerb.DECIDE:
+                return self.decide(act, actions or {})
             case _:
                 return self._close(act, verb)
 
@@ -120,8 +122,6 @@ class Reviewing:
             told = self._approve(tx, act, review, chosen)
             return _finished(tx, act, ReviewVerb.APPROVE, review, told)
 
-    def refuse_approval(self, tx: Transaction, review: Review, actions: Actions | None) -> None:
-        """Raise what an approval with these actions would."""
     def _approve(
         self, tx: Transaction, act: Act, review: Review, actions: Actions
     ) -> dict[str, object]:
@@ -148,22 +148,44 @@ class Reviewing:
             "note": act.note,
         }
 
+    def refuse_approval(self, tx: Transaction, review: Review, actions: Actions | None) -> None:
+        """Raise what an approval with these actions would."""
         _refuse_in_state(review, ReviewVerb.APPROVE)
         chosen = mirrored(review.column_names) if actions is None else actions
         self._refuse_unfit(tx, review, chosen)
 
+    def decide(self, act: Act, actions: Actions) -> Review:
+        """Decide columns that an approval has left for later; the others stay as they are."""
+        with self._gateway.transaction() as tx:
+            review = _acted_on(tx, act, ReviewVerb.DECIDE)
+            approved = review.actions or {}
+            approval = self._approval(tx, review, approved, *actions.values())
+            _refuse(approval.faults_of_later(actions))
+            origin = review.shared_from or review.review_id
+            if not tx.bindings.decide(origin, stored_actions(approved | actions)):
+                told = "keeps its lineage paused, or another took its place"
+                raise ReviewConflict(f"the approval of review {review.review_id} {told}: reopen it")
+            tx.registries.ensure_keys(_kinds_to_create(review, actions))
+            tx.reviews.change_actions(origin, approved | actions, note=act.note)
+            told_actions = {name: _told_action(action) for name, action in actions.items()}
+            told_now: dict[str, object] = {"actions": told_actions, "note": act.note}
+            return _finished(tx, act, ReviewVerb.DECIDE, review, told_now)
+
     def _refuse_unfit(self, tx: Transaction, review: Review, actions: Actions) -> None:
-        keys = [action.key for action in actions.values() if action.key is not None]
-        faults = Approval(
+        _refuse(self._approval(tx, review, actions).faults())
+
+    def _approval(
+        self, tx: Transaction, review: Review, actions: Actions, *others: ColumnAction
+    ) -> Approval:
+        named = (action.key for action in (*actions.values(), *others))
+        return Approval(
             review.source_table,
             review.column_names,
             actions,
             self._policy(tx, review),
-            tx.registries.kinds_of(keys),
+            tx.registries.kinds_of([key for key in named if key is not None]),
             review.columns or (),
-        ).faults()
-        if faults:
-            raise UnfitActions(faults)
+        )
 
     def reopen(self, act: Act) -> Review:
         """Ask again about a schema whose decision keeps its lineage paused."""
@@ -209,6 +231,8 @@ class Reviewing:
             review = _acted_on(tx, act, verb)
             decision = Decision(STEPS[verb].after, act.actor, act.note)
             tx.reviews.decide([review.review_id], decision, by=review.review_id)
+            lineage = (review.device_id, review.source_table)
+            tx.review_queue.fill([lineage], most=self._most_open)
             resumed = [device_id for device_id, _ in tx.reviews.resume(review)]
             return _finished(tx, act, verb, review, {"note": act.note, "resumed": resumed})
 
@@ -231,8 +255,6 @@ def review_as_seen(tx: Transaction, review_id: int, action_version: int | None) 
 
 
 def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
-            lineage = (review.device_id, review.source_table)
-            tx.review_queue.fill([lineage], most=self._most_open)
     """The review, which nobody else can change until the transaction ends."""
     tx.reviews.alone()
     review = review_as_seen(tx, act.review_id, act.action_version)
@@ -243,6 +265,11 @@ def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
 def _refuse_in_state(review: Review, verb: ReviewVerb) -> None:
     if review.state not in STEPS[verb].before:
         raise ReviewConflict(f"review {review.review_id} is {review.state}: cannot {verb} it")
+
+
+def _refuse(faults: Sequence[ActionFault]) -> None:
+    if faults:
+        raise UnfitActions(faults)
 
 
 def _may_be_asked_again(review: Review) -> bool:

@@ -14,6 +14,7 @@ from ilyama_assets.transforms.newest_changes import SORT, newest_change_per_key,
 from ilyama_protocol.fingerprint import Affinity
 from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState, decode_state
 from ilyama_protocol.mirror_types import (
+    Unmirrored,
     first_affinities,
     goes_by_values,
     mirrored_columns,
@@ -43,8 +44,8 @@ class Sort(NamedTuple):
     since: int
     """When the first of them came."""
     schema: BoundSchema | None
-    unmirrored: frozenset[str]
-    """Columns that are not to be in the mirror."""
+    unmirrored: Unmirrored
+    """Columns that are not to be in the mirror, or not yet."""
 
     @property
     def columns(self) -> dict[str, Affinity]:
@@ -153,5 +154,5 @@ def _lineage(
     return lineages.get(source_table, LineageState())
 
 
-def _unmirrored(lineage: LineageState, schema_hash: str) -> frozenset[str]:
+def _unmirrored(lineage: LineageState, schema_hash: str) -> Unmirrored:
     return unmirrored_columns(lineage.accepted_schemas().get(schema_hash))

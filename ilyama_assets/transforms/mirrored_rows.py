@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ilyama_protocol.mirror_names import DEVICE_COLUMN
-from ilyama_protocol.mirror_types import MirrorType, ValueKind, fitted, kinds_of
+from ilyama_protocol.mirror_types import MirrorType, Unmirrored, ValueKind, fitted, kinds_of
 from ilyama_resources.device_tables import MirrorColumn
 
 OPERATION: Final = "__op"
@@ -55,8 +55,8 @@ class Bound(NamedTuple):
 
     columns: Mapping[str, frozenset[str]]
     """By schema hash, those that it names."""
-    unmirrored: Mapping[tuple[str, str], frozenset[str]] = {}
-    """By device and schema hash, those that are kept out."""
+    unmirrored: Mapping[tuple[str, str], Unmirrored] = {}
+    """By device and schema hash, those that are kept out, and until when."""
 
 
 def mirrored_rows(changes: DataFrame, columns: Sequence[MirrorColumn], bound: Bound) -> DataFrame:
@@ -113,7 +113,7 @@ def kinds_in_columns(
 ) -> DataFrame:
     """The kinds of values in each column of each mirror, but for those whose type is settled."""
     told = changes.where("op <> 'delete'").select(
-        "mirror", "device_id", "row", "bound", "schema_hash"
+        "mirror", "device_id", "row", "bound", "schema_hash", "received_at"
     )
     find = partial(_kinds, bound=bound, settled=settled)
     return told.mapInArrow(partial(_each, make=find), _FOUND).distinct()
@@ -156,10 +156,11 @@ def _contents(batch: pa.RecordBatch, bound: Bound) -> list[Row]:
 def _without(batch: pa.RecordBatch, rows: list[Row], bound: Bound) -> list[Row]:
     """The rows without what their devices keep out of the mirror."""
     sorts = zip(batch["device_id"].to_pylist(), batch["schema_hash"].to_pylist(), strict=True)
-    kept_out = [bound.unmirrored.get(sort, frozenset()) for sort in sorts]
+    kept_out = [bound.unmirrored.get(sort, {}) for sort in sorts]
+    moments = batch["received_at"].cast(pa.int64()).to_pylist()
     return [
-        {name: value for name, value in row.items() if name not in names} if names else row
-        for row, names in zip(rows, kept_out, strict=True)
+        {name: value for name, value in row.items() if until.get(name, at) <= at} if until else row
+        for row, until, at in zip(rows, kept_out, moments, strict=True)
     ]
 
 

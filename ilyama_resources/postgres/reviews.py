@@ -260,6 +260,19 @@ class Reviews:
             )
         )
 
+    def change_actions(self, approval: int, actions: Actions, *, note: str | None) -> None:
+        """Change what an approval says of columns, in all reviews that it decided."""
+        origin = func.coalesce(_R.shared_from, _R.review_id)
+        self._connection.execute(
+            update(SCHEMA_REVIEW)
+            .where(origin == approval, _R.state == ReviewState.APPROVED)
+            .values(
+                action_version=_R.action_version + 1,
+                note=_noted(note),
+                actions=msgspec.json.encode(actions).decode(),
+            )
+        )
+
     def alike(self, review: Review) -> list[Sharer]:
         """All reviews that share what is decided of one, itself among them."""
         fields = [_R[name] for name in Sharer._fields]
