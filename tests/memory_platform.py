@@ -43,6 +43,7 @@ from tests.oracle import Event
 from tests.tables import Row, plain_rows
 
 Lineage = tuple[str, str]
+_HOLDING_THE_PAUSED = HELD_BY[StagingReason.LINEAGE_PAUSED]
 _ARRIVAL = ("received_at", "row_index")
 _BATCH = (
     "batch_id",
@@ -85,12 +86,11 @@ class MemoryPlatform:
     def release(self, *, retried: frozenset[Lineage] = frozenset()) -> None:
         """Release what was staged and is held by nothing any more, in one drain."""
         self._drains += 1
-        staged, self._staged = self._staged, []
         by_device: dict[str, list[pa.Table]] = {}
-        for rows in staged:
-            is_free = pa.array(
-                [self._is_free(row, retried) for row in rows.to_pylist()], pa.bool_()
-            )
+        free = [[self._is_free(row, retried) for row in rows.to_pylist()] for rows in self._staged]
+        staged, self._staged = self._staged, []
+        for rows, chosen in zip(staged, free, strict=True):
+            is_free = pa.array(chosen, pa.bool_())
             self._staged.append(rows.filter(pc.invert(is_free)))
             for device_id in pc.unique(rows["device_id"]).to_pylist():
                 of_device = pc.and_(is_free, pc.equal(rows["device_id"], device_id))
@@ -105,7 +105,10 @@ class MemoryPlatform:
         if reason == StagingReason.MATERIALIZATION_FAILED and lineage not in retried:
             return False
         paused = self.pauses.get(lineage[0], {}).get(lineage[1], set())
-        return not paused & HELD_BY[StagingReason(reason)]
+        if paused & HELD_BY[StagingReason(reason)]:
+            return False
+        held = lineage[1] in self._backlog(lineage[0]) and paused & _HOLDING_THE_PAUSED
+        return reason != StagingReason.SCHEMA_REVIEW or not held
 
     def _release(self, device_id: str, rows: pa.Table) -> None:
         engine = self._engine(device_id, None, Origin.STAGED)
