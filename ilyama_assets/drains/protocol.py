@@ -256,8 +256,8 @@ class Intake:
         )
         tasks = self.settings.cores
         decider = Decider(self.session(), self.warehouse, template, tasks=tasks)
-        decide = decider.decide if attempt <= PATIENT_ATTEMPTS else decider.decide_apart
-        return make_seal(decide(plan.devices), plan)
+        apart = attempt > PATIENT_ATTEMPTS
+        return make_seal(decider.decide_in_agreement(plan.devices, apart=apart), plan)
 
     def _plan(self, paths: list[Path]) -> Plan:
         """Who sent the messages of a drain; one without any releases staged rows."""

@@ -106,6 +106,16 @@ def stored_actions(actions: Actions) -> Actions | None:
     return None if all(action == MIRRORED for action in actions.values()) else actions
 
 
+def shared_affinities(columns: Iterable[SchemaColumn], actions: Actions | None) -> dict[str, str]:
+    """The affinities that a bound schema gives columns of the device table."""
+    chosen = actions or {}
+    return {
+        column.name: column.decl_type_affinity.value
+        for column in columns
+        if chosen.get(column.name, MIRRORED).verb not in SILENT
+    }
+
+
 def keeps_paused(actions: Actions, columns: Iterable[SchemaColumn]) -> bool:
     """Whether a column without which no row is whole is left for later."""
     needed = (c.name for c in columns if c.not_null or c.pk_ordinal)

@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 
 from ilyama_protocol.contents import Contents
 from ilyama_protocol.fingerprint import SchemaColumn
-from ilyama_protocol.governance.bindings import Binding
+from ilyama_protocol.governance.agreement import Claim, Place
+from ilyama_protocol.governance.bindings import Binding, shared_affinities
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason, TableBatch
@@ -71,6 +72,7 @@ class SchemaIntake:
         self.reviews: dict[tuple[str, str], ReviewAsked] = {}
         self.accepted_by_policy: list[AcceptedByPolicy] = []
         self.resumed: list[str] = []
+        self.claims: list[Claim] = []
         self._state = state
         self._rulings = rulings
         self._listed = listed
@@ -150,10 +152,24 @@ class SchemaIntake:
         if ruled.by_policy:
             accepted = AcceptedByPolicy(batch.source_table, batch.schema_hash, ruled.binding)
             self.accepted_by_policy.append(accepted)
+            self._claim(arrival, batch, judged)
         if ruled.question is not None:
             self._ask(arrival, batch, judged)
         elif self._rulings.resumes(batch.source_table):
             self.resumed.append(batch.source_table)
+
+    def _claim(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
+        if self.project_id is None or judged.schema is None:
+            return
+        message = arrival.message
+        claim = Claim(
+            Place(message.landed_at, message.segment_id, message.position),
+            arrival.device_id or "",
+            self.project_id,
+            batch.source_table,
+            shared_affinities(judged.schema.columns, judged.ruled.binding.actions),
+        )
+        self.claims.append(claim)
 
     def _ask(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
         self._rulings.pause(batch.source_table, PauseReason.SCHEMA_REVIEW)

@@ -14,6 +14,8 @@ from tests.unit.intake.traffic import (
     NOW,
     TABLE,
     TELEMETRY_TOPIC,
+    batch,
+    change,
     columns,
     sample,
     telemetry,
@@ -132,4 +134,31 @@ def test_what_was_reviewed_does_not_overtake_what_a_pause_holds(drains: int) -> 
     values = {row["ts"]: row["value"] for row in platform.tables["metric_datapoint"]}
     assert [*values.values()] == [1.0, 2.0]
     assert len(platform.tables["key_conflicts"]) == 2
+    assert_equals_oracle(platform.tables, oracle.tables())
+
+
+@pytest.mark.parametrize("drains", [1, 2, 6, 30], ids="{} drains".format)
+@pytest.mark.parametrize("seed", range(4), ids="seed {}".format)
+def test_who_disagrees_with_its_project_is_reviewed_however_the_stream_is_cut(
+    seed: int, drains: int
+) -> None:
+    chance = random.Random(seed)
+    devices = [f"acme/dev-{number}" for number in range(8)]
+    projects = {device: chance.choice(("one", "two")) for device in devices[:-1]}
+    kinds = ("REAL", "TEXT", "INTEGER")
+    events = []
+    for number in range(40):
+        device, table = chance.choice(devices), chance.choice(("pumps", "valves"))
+        schema = columns(v=chance.choice(kinds), w="TEXT", x=chance.choice(kinds))
+        row = change(number, row={"v": 1, "w": "a", "x": 2})
+        payload = batch(row, table=table, number=number, schema=schema[: chance.choice((2, 3))])
+        events.append(Event(f"{device}/sync/rows/batch", payload, NOW + number // 3))
+    platform, oracle = MemoryPlatform(projects), Oracle(projects=projects)
+    for part in _in_drains(events, drains, seed):
+        platform.drain(part)
+    for event in events:
+        oracle.feed(event)
+
+    asked = [(*place, review.schema_class) for place, review in platform.reviews.items()]
+    assert sorted(asked) == sorted(tuple(review) for review in oracle.reviews())
     assert_equals_oracle(platform.tables, oracle.tables())
