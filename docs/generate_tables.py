@@ -52,11 +52,17 @@ the affinity.
 | NUMERIC | double; once an integer beyond 2^53 would lose digits, bigint, or string beside \
 fractions | texts, flags, nested values |
 | TEXT, BLOB | string, as sent; flags and nested values as canonical JSON | numbers |
+| MIXED | string, as sent; all but texts as canonical JSON | what does not fit the affinity that \
+its own schema says |
 | not known | by the values: bigint, double, and string when they disagree | none |
 
-Of two devices that disagree on an affinity, the first stays. Columns are added as they come, at
-most 2,000; one without a known affinity, when its first value comes that is not null. A table whose
-column must change its type is made anew. What a table does not show stays in `row_changes`.
+Devices that share a table need not agree on an affinity, those without a project least of all. A
+column that is INTEGER to some and REAL or NUMERIC to others is NUMERIC; one that is a number to
+some and TEXT or BLOB to others is MIXED, and holds numbers as canonical JSON beside the texts.
+
+Columns are added as they come, at most 2,000; one without a known affinity, when its first value
+comes that is not null. A table whose column must change its type is made anew. What a table does
+not show stays in `row_changes`.
 
 | column | type | meaning |
 |---|---|---|
