@@ -168,44 +168,6 @@ def test_columns_are_added_and_keep_what_was_there(intake: Intake, mirrors: Mirr
     assert before < mirrors.version(TABLE) <= before + 2
 
 
-@pytest.mark.usefixtures("way")
-def test_devices_that_disagree_on_a_kind_lose_no_value(intake: Intake, mirrors: Mirrors) -> None:
-    drained(intake, [(ONE, batch(_put(1, 1, v=BIG), _put(2, 2, v="no number"), schema=PUMPS))])
-    mirrors.derive()
-    text = columns(v="TEXT")
-
-    drained(intake, [(TWO, batch(_put(1, 1, v="text"), _put(2, 2, v=5), schema=text))])
-    mirrors.derive()
-    drained(intake, [(ONE, batch(_put(3, 3, v=4), schema=PUMPS, number=3))])
-    mirrors.derive()
-
-    assert (mirrors.types(TABLE)["v"], mirrors.columns(TABLE)["v"].affinity) == ("string", "MIXED")
-    assert mirrors.rows(TABLE) == {
-        _key(): {"v": str(BIG)},
-        _key(pk=2): {},
-        _key(pk=3): {"v": "4"},
-        _key(TWO): {"v": "text"},
-        _key(TWO, pk=2): {},
-    }
-    assert mirrors.differing() == 0
-
-
-@pytest.mark.usefixtures("way")
-def test_devices_that_disagree_on_a_number_lose_no_digit(intake: Intake, mirrors: Mirrors) -> None:
-    drained(intake, [(ONE, batch(_put(1, 1, v=1), schema=PUMPS))])
-    mirrors.derive()
-
-    drained(intake, [(TWO, batch(_put(1, 1, v=0.5), schema=columns(v="REAL")))])
-    mirrors.derive()
-    assert mirrors.types(TABLE)["v"] == "double"
-    assert mirrors.rows(TABLE) == {_key(): {"v": 1.0}, _key(TWO): {"v": 0.5}}
-
-    drained(intake, [(ONE, batch(_put(2, 1, v=BIG), schema=PUMPS, number=2))])
-    mirrors.derive()
-    assert mirrors.rows(TABLE) == {_key(): {"v": str(BIG)}, _key(TWO): {"v": "0.5"}}
-    assert mirrors.differing() == 0
-
-
 def test_columns_without_a_schema_go_by_their_values(intake: Intake, mirrors: Mirrors) -> None:
     drained(intake, [(ONE, batch(_put(1, 1, i=BIG, d=1, s="x", n=None, m=1)))])
     mirrors.derive()

@@ -175,3 +175,8 @@ def test_what_cannot_be_decided_later_names_its_fault(
 def test_what_was_approved_before_is_not_judged_again() -> None:
     assert later({"mode": MIRRORED}, policy=Policy(), flow=CREATE) == []
     assert later({"mode": CREATE}, policy=Policy(), flow=CREATE) == ["mode"]
+
+
+def test_a_binding_from_before_columns_were_decided_later_is_read() -> None:
+    assert msgspec.json.decode(b"[5,null]", type=Binding) == Binding(5)
+    assert msgspec.json.decode(b'[5,{"v":{"verb":"defer"}}]', type=Binding).deferred == ["v"]
