@@ -52,11 +52,17 @@ the affinity.
 | NUMERIC | double; once an integer beyond 2^53 would lose digits, bigint, or string beside \
 fractions | texts, flags, nested values |
 | TEXT, BLOB | string, as sent; flags and nested values as canonical JSON | numbers |
+| MIXED | string, as sent; all but texts as canonical JSON | what does not fit the affinity that \
+its own schema says |
 | not known | by the values: bigint, double, and string when they disagree | none |
 
-Of two devices that disagree on an affinity, the first stays. Columns are added as they come, at
-most 2,000; one without a known affinity, when its first value comes that is not null. A table whose
-column must change its type is made anew. What a table does not show stays in `row_changes`.
+Devices that share a table need not agree on an affinity, those without a project least of all. A
+column that is INTEGER to some and REAL or NUMERIC to others is NUMERIC; one that is a number to
+some and TEXT or BLOB to others is MIXED, and holds numbers as canonical JSON beside the texts.
+
+Columns are added as they come, at most 2,000; one without a known affinity, when its first value
+comes that is not null. A table whose column must change its type is made anew. What a table does
+not show stays in `row_changes`.
 
 | column | type | meaning |
 |---|---|---|
@@ -94,6 +100,7 @@ _RECORDS = {
     "staged_backlog": "What each drain has set aside, and the drain that has released it since.",
     "past_drains": "What drains took that are forgotten, by day and origin.",
     "schema_binding": "Accepted schemas of projects and devices, and what becomes of columns.",
+    "schema_question": "Schemas that wait until there is room for a review of them.",
     "schema_review": "Schemas that a person decides on, one line per lineage and schema.",
     "rejection": "Rejected messages and their life: a state, a note, and what the last look found.",
     "rejection_replay": "Replays of rejections: who asked, where it landed, what became of it.",

@@ -48,11 +48,13 @@ def no_schema_waits_for_a_person(records: Records) -> AssetCheckResult:
     with records.gateway.transaction() as tx:
         schemas = tx.reviews.open_schemas(limit=MOST_SCHEMAS)
         counts = tx.reviews.counts()
+        waiting = tx.review_queue.waiting()
     return report(
         asset=STAGED_ROWS.name,
         check=NOBODY_WAITS,
         passed=not schemas,
-        counts={f"reviews {state}": count for state, count in sorted(counts.items())},
+        counts={f"reviews {state}": count for state, count in sorted(counts.items())}
+        | {"schemas without room for a review": waiting},
         sample=[_row(schema) for schema in schemas],
         advice=(
             "`ilyama review show N` tells what changed, who sends it and what would come of it; "

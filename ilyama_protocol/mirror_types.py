@@ -4,6 +4,9 @@ A column with a known affinity goes by it. INTEGER is a bigint, so that no digit
 double; TEXT and BLOB are texts. NUMERIC holds integers and fractions as they come: it is a double
 as long as no integer needs more digits than a double has, else a bigint, or a text when there are
 fractions beside such integers. A column of which nothing is known goes by its values.
+
+Devices that share a table need not agree. A column that is a number to all of them is NUMERIC; one
+that is a number to some and a text to others is MIXED, a text that holds both.
 """
 
 from __future__ import annotations
@@ -13,9 +16,10 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ilyama_protocol.canonical import canonical_json
-from ilyama_protocol.fingerprint import Affinity
+from ilyama_protocol.fingerprint import METRIC_AFFINITIES, Affinity
 from ilyama_protocol.governance.bindings import SILENT, Binding
 from ilyama_protocol.intake.state import BoundSchema
+from ilyama_protocol.limits import INT64_MAX
 
 MOST_COLUMNS: Final = 2_000
 """As many as a table of SQLite has at most, unless it was built otherwise."""
@@ -29,6 +33,19 @@ class MirrorType(StrEnum):
     LONG = "bigint"
     DOUBLE = "double"
     TEXT = "string"
+
+
+class Mixed(StrEnum):
+    """What a column has in place of an affinity when its devices do not agree on its kind."""
+
+    MIXED = "MIXED"
+
+
+Shared = Affinity | Mixed
+"""The affinity of a column that devices share."""
+
+
+_NOT_JUST_TEXT: Final = METRIC_AFFINITIES | {Mixed.MIXED}
 
 
 class ValueKind(StrEnum):
@@ -48,35 +65,47 @@ _HELD: Final = {
     MirrorType.DOUBLE: _EXACT,
     MirrorType.TEXT: frozenset(ValueKind),
 }
-_BY_AFFINITY: Final = {
+_BY_AFFINITY: Final[Mapping[Shared, MirrorType]] = {
     Affinity.INTEGER: MirrorType.LONG,
     Affinity.REAL: MirrorType.DOUBLE,
     Affinity.TEXT: MirrorType.TEXT,
     Affinity.BLOB: MirrorType.TEXT,
+    Mixed.MIXED: MirrorType.TEXT,
 }
 
 
-def mirrored_columns(schema: BoundSchema, unmirrored: Collection[str] = ()) -> dict[str, Affinity]:
+Unmirrored = Mapping[str, int]
+"""Columns that are kept out of a device table, and the received_at until which they are."""
+FOR_GOOD: Final = INT64_MAX
+
+
+def mirrored_columns(
+    schema: BoundSchema, unmirrored: Unmirrored | None = None
+) -> dict[str, Affinity]:
     """The columns of a bound schema that its device table has, with their affinities."""
+    kept_out = unmirrored or {}
     return {
         column.name: column.decl_type_affinity
         for column in schema.columns
-        if column.name not in unmirrored
+        if kept_out.get(column.name) != FOR_GOOD
     }
 
 
-def unmirrored_columns(binding: Binding | None) -> frozenset[str]:
-    """The columns that a binding keeps out of the device table: ignored and deferred ones."""
-    actions = {} if binding is None or binding.actions is None else binding.actions
-    return frozenset(name for name, action in actions.items() if action.verb in SILENT)
+def unmirrored_columns(binding: Binding | None) -> Unmirrored:
+    """What a binding keeps out of the device table: ignored columns, deferred ones till then."""
+    if binding is None:
+        return {}
+    actions = (binding.actions or {}).items()
+    silent = {name: FOR_GOOD for name, action in actions if action.verb in SILENT}
+    return {**(binding.decided or {}), **silent}
 
 
-def goes_by_values(affinity: Affinity | None) -> bool:
+def goes_by_values(affinity: Shared | None) -> bool:
     """Whether the type of a column depends on what it holds."""
     return affinity not in _BY_AFFINITY
 
 
-def type_of(affinity: Affinity | None, kinds: Kinds) -> MirrorType | None:
+def type_of(affinity: Shared | None, kinds: Kinds) -> MirrorType | None:
     """The type of a column that holds values of these kinds; None while nothing is known of it."""
     if affinity is not None and affinity in _BY_AFFINITY:
         return _BY_AFFINITY[affinity]
@@ -88,7 +117,7 @@ def type_of(affinity: Affinity | None, kinds: Kinds) -> MirrorType | None:
     return next(sort for sort, held in _HELD.items() if told <= held)
 
 
-def widened(current: MirrorType, affinity: Affinity | None, kinds: Kinds) -> MirrorType:
+def widened(current: MirrorType, affinity: Shared | None, kinds: Kinds) -> MirrorType:
     """The type of a column that takes up values of these kinds; the current one if it holds them.
 
     Another type says that the table is to be made anew; the values there decide which.
@@ -98,7 +127,7 @@ def widened(current: MirrorType, affinity: Affinity | None, kinds: Kinds) -> Mir
     return type_of(affinity, {*kinds, *_HELD[current] & _EXACT}) or current
 
 
-def _that_count(affinity: Affinity | None, kinds: Kinds) -> frozenset[ValueKind]:
+def _that_count(affinity: Shared | None, kinds: Kinds) -> frozenset[ValueKind]:
     """What is no number does not fit a NUMERIC column and is NULL there."""
     return frozenset(kinds) - ({ValueKind.OTHER} if affinity is Affinity.NUMERIC else set())
 
@@ -114,7 +143,7 @@ def _kind(value: Any) -> ValueKind:
     return ValueKind.FRACTION if type(value) is float else ValueKind.OTHER
 
 
-def fitted(values: list[Any], kind: MirrorType, affinity: Affinity | None) -> list[Any]:
+def fitted(values: list[Any], kind: MirrorType, affinity: Shared | None) -> list[Any]:
     """The values as their column holds them; one that does not fit is None."""
     if kind is MirrorType.LONG:
         return [v if type(v) is int else _whole(v) for v in values]
@@ -122,7 +151,7 @@ def fitted(values: list[Any], kind: MirrorType, affinity: Affinity | None) -> li
         return [v if type(v) is float else float(v) if type(v) is int else None for v in values]
     if affinity is Affinity.NUMERIC:
         return [canonical_json(v) if type(v) in (int, float) else None for v in values]
-    if affinity is None:
+    if affinity is None or affinity is Mixed.MIXED:
         return [v if v is None or type(v) is str else canonical_json(v) for v in values]
     return [v if type(v) is str else _nested(v) for v in values]
 
@@ -139,10 +168,25 @@ def _nested(value: Any) -> str | None:
     return None if value is None or type(value) in (int, float) else canonical_json(value)
 
 
-def first_affinities(schemas: Iterable[Mapping[str, Affinity]]) -> Mapping[str, Affinity]:
-    """The affinity of each column of several schemas; where they disagree, that of the first."""
-    affinities: dict[str, Affinity] = {}
+def is_of_kind(value: Any, affinity: Affinity | None) -> bool:
+    """Whether a value is a number where its own schema says so, and none where it does not."""
+    is_number = type(value) in (int, float)
+    return value is None or affinity is None or is_number == (affinity in METRIC_AFFINITIES)
+
+
+def shared(one: Shared | None, other: Shared | None) -> Shared | None:
+    """The affinity of a column that has two, or of which only one is known."""
+    if one is None or other is None or one == other:
+        return one or other
+    if {one, other} <= METRIC_AFFINITIES:
+        return Affinity.NUMERIC
+    return Mixed.MIXED if {one, other} & _NOT_JUST_TEXT else Affinity.TEXT
+
+
+def shared_by(schemas: Iterable[Mapping[str, Affinity]]) -> dict[str, Shared]:
+    """The affinity of each column of several schemas, wide enough for all of them."""
+    affinities: dict[str, Shared] = {}
     for columns in schemas:
         for name, affinity in columns.items():
-            affinities.setdefault(name, affinity)
+            affinities[name] = shared(affinities.get(name), affinity) or affinity
     return affinities

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.fingerprint import Affinity
 from ilyama_protocol.mirror_names import DEVICE_COLUMN, OWN_PREFIX, directory_name
-from ilyama_protocol.mirror_types import MirrorType
+from ilyama_protocol.mirror_types import MirrorType, Mixed, Shared
 
 DEVICE_TABLES: Final = "device_tables"
 WITHOUT_PROJECT: Final = "projectless"
@@ -54,7 +54,7 @@ class MirrorColumn(NamedTuple):
 
     original: str
     name: str
-    affinity: Affinity | None
+    affinity: Shared | None
     type: MirrorType
 
     @property
@@ -65,7 +65,13 @@ class MirrorColumn(NamedTuple):
 
 class _Comment(msgspec.Struct):
     column: str
-    affinity: Affinity | None
+    affinity: str | None
+
+    @property
+    def shared(self) -> Shared | None:
+        if self.affinity is None:
+            return None
+        return Mixed.MIXED if self.affinity == Mixed.MIXED else Affinity(self.affinity)
 
 
 _comments = msgspec.json.Decoder(_Comment)
@@ -93,4 +99,4 @@ def _columns(table: DeltaTable) -> Iterator[MirrorColumn]:
         if field.name == DEVICE_COLUMN or field.name.startswith(OWN_PREFIX):
             continue
         told = _comments.decode(str(field.metadata["comment"]))
-        yield MirrorColumn(told.column, field.name, told.affinity, _OF_DELTA[field.type.type])
+        yield MirrorColumn(told.column, field.name, told.shared, _OF_DELTA[field.type.type])

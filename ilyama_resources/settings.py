@@ -144,6 +144,7 @@ class Settings(BaseSettings):
     first_schema: FirstSchema = Field(default_factory=_accepted_where_embedded)
     allow_additive_continue: bool = False
     allow_auto_create_datapoints: bool = False
+    open_reviews_per_lineage: PositiveInt = 100
     ingest: Ingest = Ingest.SENSOR
     segment_max_bytes: PositiveInt = 16 * _MIB
     segment_keep_h: PositiveFloat = 24

@@ -65,6 +65,8 @@ class Evidence(msgspec.Struct):
     staged: Staged
     downstream: Downstream
     dry_run: Trial
+    waiting: int
+    """Further schemas of the lineage that wait until there is room for a review of them."""
 
 
 def evidence_of(
@@ -86,6 +88,7 @@ def evidence_of(
         staged=staged,
         downstream=_downstream(review, chosen),
         dry_run=Trial(len(rows) == staged.rows, dry_run(rows, review.columns, chosen)),
+        waiting=tx.review_queue.waiting((review.device_id, review.source_table)),
     )
 
 

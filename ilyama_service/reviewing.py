@@ -36,6 +36,7 @@ from ilyama_protocol.validation.envelopes import is_table_name
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.bindings import BindingScope
+from ilyama_resources.postgres.review_queue import MOST_OPEN
 from ilyama_resources.postgres.reviews import Decision, Review, Sharer
 
 _UNANNOUNCED_KIND = "state"
@@ -74,12 +75,14 @@ class Act(NamedTuple):
 class Reviewing:
     """Acts on the reviews and policies of one platform."""
 
-    def __init__(self, gateway: Gateway, default: Policy) -> None:
+    def __init__(self, gateway: Gateway, default: Policy, *, most_open: int = MOST_OPEN) -> None:
+        """Act where no project chose by `default`, with so many open reviews of a lineage."""
         self._gateway = gateway
         self._default = default
+        self._most_open = most_open
 
     def act(self, verb: ReviewVerb, act: Act, actions: Actions | None = None) -> Review:
-        """Do what a verb says; only an approval takes actions."""
+        """Do what a verb says; an approval and a later decision take actions."""
         match verb:
             case ReviewVerb.START:
                 return self.start(act)
@@ -87,6 +90,8 @@ class Reviewing:
                 return self.approve(act, actions)
             case ReviewVerb.REOPEN:
                 return self.reopen(act)
+            case ReviewVerb.DECIDE:
+                return self.decide(act, actions or {})
             case _:
                 return self._close(act, verb)
 
@@ -114,8 +119,34 @@ class Reviewing:
             review = _acted_on(tx, act, ReviewVerb.APPROVE)
             chosen = mirrored(review.column_names) if actions is None else actions
             self._refuse_unfit(tx, review, chosen)
-            told = _approve(tx, act, review, chosen)
+            told = self._approve(tx, act, review, chosen)
             return _finished(tx, act, ReviewVerb.APPROVE, review, told)
+
+    def _approve(
+        self, tx: Transaction, act: Act, review: Review, actions: Actions
+    ) -> dict[str, object]:
+        sharing = [other for other in tx.reviews.alike(review) if other.state in OPEN]
+        decision = Decision(ReviewState.APPROVED, act.actor, act.note, actions)
+        tx.registries.ensure_keys(_kinds_to_create(review, actions))
+        tx.bindings.bind(
+            BindingScope.of(review.device_id, review.project_id),
+            review.source_table,
+            review.schema_hash,
+            actions=stored_actions(actions),
+            holds_from=min(other.first_received_at for other in sharing),
+            holding=_holds(review, actions),
+            review_id=review.review_id,
+        )
+        tx.reviews.decide([o.review_id for o in sharing], decision, by=review.review_id)
+        lineages = [(other.device_id, review.source_table) for other in sharing]
+        tx.review_queue.fill(lineages, most=self._most_open)
+        resumed = [] if _holds(review, actions) else tx.reviews.resume(review)
+        return {
+            "actions": {name: _told_action(action) for name, action in actions.items()},
+            "shared_with": [o.review_id for o in sharing if o.review_id != review.review_id],
+            "resumed": [device_id for device_id, _ in resumed],
+            "note": act.note,
+        }
 
     def refuse_approval(self, tx: Transaction, review: Review, actions: Actions | None) -> None:
         """Raise what an approval with these actions would."""
@@ -123,18 +154,38 @@ class Reviewing:
         chosen = mirrored(review.column_names) if actions is None else actions
         self._refuse_unfit(tx, review, chosen)
 
+    def decide(self, act: Act, actions: Actions) -> Review:
+        """Decide columns that an approval has left for later; the others stay as they are."""
+        with self._gateway.transaction() as tx:
+            review = _acted_on(tx, act, ReviewVerb.DECIDE)
+            approved = review.actions or {}
+            approval = self._approval(tx, review, approved, *actions.values())
+            _refuse(approval.faults_of_later(actions))
+            origin = review.shared_from or review.review_id
+            if not tx.bindings.decide(origin, stored_actions(approved | actions)):
+                told = "keeps its lineage paused, or another took its place"
+                raise ReviewConflict(f"the approval of review {review.review_id} {told}: reopen it")
+            tx.registries.ensure_keys(_kinds_to_create(review, actions))
+            tx.reviews.change_actions(origin, approved | actions, note=act.note)
+            told_actions = {name: _told_action(action) for name, action in actions.items()}
+            told_now: dict[str, object] = {"actions": told_actions, "note": act.note}
+            return _finished(tx, act, ReviewVerb.DECIDE, review, told_now)
+
     def _refuse_unfit(self, tx: Transaction, review: Review, actions: Actions) -> None:
-        keys = [action.key for action in actions.values() if action.key is not None]
-        faults = Approval(
+        _refuse(self._approval(tx, review, actions).faults())
+
+    def _approval(
+        self, tx: Transaction, review: Review, actions: Actions, *others: ColumnAction
+    ) -> Approval:
+        named = (action.key for action in (*actions.values(), *others))
+        return Approval(
             review.source_table,
             review.column_names,
             actions,
             self._policy(tx, review),
-            tx.registries.kinds_of(keys),
+            tx.registries.kinds_of([key for key in named if key is not None]),
             review.columns or (),
-        ).faults()
-        if faults:
-            raise UnfitActions(faults)
+        )
 
     def reopen(self, act: Act) -> Review:
         """Ask again about a schema whose decision keeps its lineage paused."""
@@ -180,6 +231,8 @@ class Reviewing:
             review = _acted_on(tx, act, verb)
             decision = Decision(STEPS[verb].after, act.actor, act.note)
             tx.reviews.decide([review.review_id], decision, by=review.review_id)
+            lineage = (review.device_id, review.source_table)
+            tx.review_queue.fill([lineage], most=self._most_open)
             resumed = [device_id for device_id, _ in tx.reviews.resume(review)]
             return _finished(tx, act, verb, review, {"note": act.note, "resumed": resumed})
 
@@ -214,6 +267,11 @@ def _refuse_in_state(review: Review, verb: ReviewVerb) -> None:
         raise ReviewConflict(f"review {review.review_id} is {review.state}: cannot {verb} it")
 
 
+def _refuse(faults: Sequence[ActionFault]) -> None:
+    if faults:
+        raise UnfitActions(faults)
+
+
 def _may_be_asked_again(review: Review) -> bool:
     undecided = (ReviewState.REJECTED, ReviewState.ABANDONED)
     return review.state in undecided or _holds(review, review.actions or {})
@@ -225,29 +283,6 @@ def _is_asked_already(review: Review, alike: Sequence[Sharer]) -> bool:
 
 def _holds(review: Review, actions: Actions) -> bool:
     return keeps_paused(actions, review.columns or ())
-
-
-def _approve(tx: Transaction, act: Act, review: Review, actions: Actions) -> dict[str, object]:
-    sharing = [other for other in tx.reviews.alike(review) if other.state in OPEN]
-    decision = Decision(ReviewState.APPROVED, act.actor, act.note, actions)
-    tx.registries.ensure_keys(_kinds_to_create(review, actions))
-    tx.bindings.bind(
-        BindingScope.of(review.device_id, review.project_id),
-        review.source_table,
-        review.schema_hash,
-        actions=stored_actions(actions),
-        holds_from=min(other.first_received_at for other in sharing),
-        holding=_holds(review, actions),
-        review_id=review.review_id,
-    )
-    tx.reviews.decide([o.review_id for o in sharing], decision, by=review.review_id)
-    resumed = [] if _holds(review, actions) else tx.reviews.resume(review)
-    return {
-        "actions": {name: _told_action(action) for name, action in actions.items()},
-        "shared_with": [o.review_id for o in sharing if o.review_id != review.review_id],
-        "resumed": [device_id for device_id, _ in resumed],
-        "note": act.note,
-    }
 
 
 def _kinds_to_create(review: Review, actions: Actions) -> dict[str, str]:

@@ -8,6 +8,7 @@ from ilyama_protocol.governance.policies import Policy
 from ilyama_protocol.governance.reviews import ReviewAsked, ReviewState
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.devices import RegisteredDevice
+from ilyama_resources.postgres.review_queue import MOST_OPEN
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
 from ilyama_service.reviewing import Act, Reviewing
 from tests.unit.governance.schemas import columns
@@ -45,10 +46,10 @@ def register(gateway: Gateway, *device_ids: str, project: str | None = None) -> 
         tx.commit()
 
 
-def queue(gateway: Gateway, *reviews: ReviewAsked, drain_id: int = 7) -> int:
+def queue(gateway: Gateway, *reviews: ReviewAsked, drain_id: int = 7, most: int = MOST_OPEN) -> int:
     """Queue as the close of a drain does; tell how many reviews are new."""
     with gateway.transaction() as tx:
-        new = tx.reviews.queue(reviews, drain_id=drain_id)
+        new = tx.review_queue.add(reviews, drain_id=drain_id, most=most)
         tx.commit()
     return new
 
@@ -74,6 +75,6 @@ def act_on(review: Review, note: str | None = None) -> Act:
     return Act(review.review_id, review.action_version, "ann", note)
 
 
-def reviewing(gateway: Gateway, policy: Policy = CREATING) -> Reviewing:
+def reviewing(gateway: Gateway, policy: Policy = CREATING, *, most: int = MOST_OPEN) -> Reviewing:
     """The desk where reviews are decided."""
-    return Reviewing(gateway, policy)
+    return Reviewing(gateway, policy, most_open=most)

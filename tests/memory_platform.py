@@ -6,7 +6,7 @@ can be compared with the oracle in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +15,11 @@ from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.drains.orders import RejectedNumbers, rejected_numbers
 from ilyama_assets.drains.staged_reading import decided
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS, STAGED_ROWS
+from ilyama_protocol.governance.agreement import settled
 from ilyama_protocol.governance.bindings import Actions
+from ilyama_protocol.governance.policies import Policy
 from ilyama_protocol.governance.reviews import ReviewAsked
-from ilyama_protocol.governance.rules import DeviceRules
+from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, TELEMETRY_SOURCE
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import (
@@ -43,6 +45,7 @@ from tests.oracle import Event
 from tests.tables import Row, plain_rows
 
 Lineage = tuple[str, str]
+_HOLDING_THE_PAUSED = HELD_BY[StagingReason.LINEAGE_PAUSED]
 _ARRIVAL = ("received_at", "row_index")
 _BATCH = (
     "batch_id",
@@ -60,7 +63,10 @@ _BATCH = (
 class MemoryPlatform:
     """Drains messages into lists."""
 
-    def __init__(self) -> None:
+    def __init__(self, projects: Mapping[str, str] | None = None) -> None:
+        """Start empty; devices that `projects` does not name have none."""
+        self._projects = projects or {}
+        self._rules: dict[str, ProjectRules] = {}
         self.tables: dict[str, list[Row]] = {contract.name: [] for contract in INTAKE_TABLES}
         self._states: dict[str, bytes] = {}
         self._current: dict[tuple[str, str, str], CurrentValue] = {}
@@ -85,12 +91,11 @@ class MemoryPlatform:
     def release(self, *, retried: frozenset[Lineage] = frozenset()) -> None:
         """Release what was staged and is held by nothing any more, in one drain."""
         self._drains += 1
-        staged, self._staged = self._staged, []
         by_device: dict[str, list[pa.Table]] = {}
-        for rows in staged:
-            is_free = pa.array(
-                [self._is_free(row, retried) for row in rows.to_pylist()], pa.bool_()
-            )
+        free = [[self._is_free(row, retried) for row in rows.to_pylist()] for rows in self._staged]
+        staged, self._staged = self._staged, []
+        for rows, chosen in zip(staged, free, strict=True):
+            is_free = pa.array(chosen, pa.bool_())
             self._staged.append(rows.filter(pc.invert(is_free)))
             for device_id in pc.unique(rows["device_id"]).to_pylist():
                 of_device = pc.and_(is_free, pc.equal(rows["device_id"], device_id))
@@ -105,7 +110,10 @@ class MemoryPlatform:
         if reason == StagingReason.MATERIALIZATION_FAILED and lineage not in retried:
             return False
         paused = self.pauses.get(lineage[0], {}).get(lineage[1], set())
-        return not paused & HELD_BY[StagingReason(reason)]
+        if paused & HELD_BY[StagingReason(reason)]:
+            return False
+        held = lineage[1] in self._backlog(lineage[0]) and paused & _HOLDING_THE_PAUSED
+        return reason != StagingReason.SCHEMA_REVIEW or not held
 
     def _release(self, device_id: str, rows: pa.Table) -> None:
         engine = self._engine(device_id, None, Origin.STAGED)
@@ -141,8 +149,23 @@ class MemoryPlatform:
                 event.received_at_us,
             )
             by_device.setdefault(parse_topic(event.topic).own_device_id, []).append(message)
-        for device_id, messages in by_device.items():
-            self._decide(device_id, messages)
+        self._take(by_device)
+
+    def _take(self, by_device: Mapping[str | None, Sequence[Message]]) -> None:
+        """Decide all devices, again where they disagree, and keep what comes of it."""
+        while True:
+            engines = {name: self._decided(name, messages) for name, messages in by_device.items()}
+            claims = [c for engine in engines.values() for c in engine.decisions.schemas.claims]
+            rules = settled(claims, self._rules)
+            if rules is None:
+                break
+            self._rules = rules
+        for device_id, engine in engines.items():
+            self._store(device_id, engine)
+        for claim in sorted(claims):
+            project = self._rules.setdefault(claim.project_id, ProjectRules())
+            table = project.tables.setdefault(claim.source_table, TableRules(Policy()))
+            table.device_table = claim.affinities | table.device_table
 
     def current_values(self) -> list[Row]:
         """The current values, shaped like their table."""
@@ -192,7 +215,7 @@ class MemoryPlatform:
             self._gaps[sequence] = [*left, *change.opened]
         self._refused += map(rejected_numbers, engine.decisions.refused)
 
-    def _decide(self, device_id: str | None, messages: Sequence[Message]) -> None:
+    def _decided(self, device_id: str | None, messages: Sequence[Message]) -> IntakeEngine:
         engine = self._engine(device_id, None)
         for message in messages:
             engine.decide(message)
@@ -200,7 +223,7 @@ class MemoryPlatform:
             engine = self._engine(device_id, self._look_up(device_id, engine.decisions.needs))
             for message in messages:
                 engine.decide(message)
-        self._store(device_id, engine)
+        return engine
 
     def _engine(
         self, device_id: str | None, history: History | None, origin: Origin = Origin.LIVE
@@ -209,7 +232,9 @@ class MemoryPlatform:
         state = DeviceState() if stored is None else decode_state(stored)
         backlog = self._backlog(device_id or "")
         pauses = {table: [*reasons] for table, reasons in self._pauses_of(device_id)}
-        rulings = SchemaRulings(DeviceRules(pauses=pauses, approved=self.approved, backlog=backlog))
+        project = self._projects.get(device_id or "")
+        rules = DeviceRules(project, pauses, approved=self.approved, backlog=backlog)
+        rulings = SchemaRulings(rules, self._rules.get(project or ""))
         return IntakeEngine(
             Device(device_id), state, history=history, origin=origin, rulings=rulings
         )

@@ -21,6 +21,7 @@ from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.current_values import Lineage
 from ilyama_resources.postgres.drains import Drain
 from ilyama_resources.postgres.ledger import LedgerTotal
+from ilyama_resources.postgres.review_queue import MOST_OPEN
 from ilyama_resources.postgres.sequences import RejectedBatch
 from ilyama_resources.postgres.staged_backlog import DEFAULT_CAPS, BacklogCaps
 
@@ -32,6 +33,7 @@ def close_drain(
     *,
     served_instances: int,
     caps: BacklogCaps = DEFAULT_CAPS,
+    open_reviews: int = MOST_OPEN,
 ) -> None:
     """Mark a drain done, unless another process has, and write everything that it changes."""
     tx.drains.close(drain.drain_id)
@@ -46,7 +48,7 @@ def close_drain(
     tx.device_states.advance(
         ((done.device_id, done.state) for done in seal.states), drain_id=drain.drain_id
     )
-    _govern(tx, drain, seal)
+    _govern(tx, drain, seal, open_reviews)
     tx.sequence_resets.settle(seal.resets)
     _settle_backlog(tx, drain, seal, caps)
     for totals in seal.ledger:
@@ -57,11 +59,11 @@ def close_drain(
     _advance_current_values(tx, drain, seal, served_instances=served_instances)
 
 
-def _govern(tx: Transaction, drain: Drain, seal: Seal) -> None:
+def _govern(tx: Transaction, drain: Drain, seal: Seal, open_reviews: int) -> None:
     """A lineage that went back to an accepted schema and then changed again is paused after all."""
     tx.bindings.accept(seal.accepted)
     tx.reviews.resume_lapsed(seal.resumed)
-    tx.reviews.queue(seal.reviews, drain_id=drain.drain_id)
+    tx.review_queue.add(seal.reviews, drain_id=drain.drain_id, most=open_reviews)
 
 
 def _write_rejections(tx: Transaction, drain: Drain, seal: Seal) -> None:

@@ -22,6 +22,8 @@ from ilyama_assets.drains.orders import (
     with_history,
 )
 from ilyama_assets.drains.task import PRODUCTS_DDL, STALE_BUILD, decide_orders
+from ilyama_protocol.governance.agreement import settled
+from ilyama_protocol.governance.rules import ProjectRules
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.spark_sessions import is_connection_lost
 
@@ -39,6 +41,24 @@ class Decider:
         self._warehouse = warehouse
         self._template = template
         self._tasks = tasks
+
+    def decide_in_agreement(
+        self, devices: Sequence[DeviceOrder], *, apart: bool = False
+    ) -> list[Products]:
+        """Decide devices; where those of one project disagree, again with the first in force."""
+        decider = self
+        while True:
+            decide = decider.decide_apart if apart else decider.decide
+            products = decide(devices)
+            claims = (claim for found in products for claim in found.claims)
+            rules = settled(claims, decider._template.projects)
+            if rules is None:
+                return products
+            decider = decider._under(rules)
+
+    def _under(self, projects: dict[str, ProjectRules]) -> Decider:
+        template = msgspec.structs.replace(self._template, projects=projects)
+        return Decider(self._session, self._warehouse, template, tasks=self._tasks)
 
     def decide(self, devices: Sequence[DeviceOrder]) -> list[Products]:
         """Decide all devices together."""

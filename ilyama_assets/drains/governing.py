@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ilyama_assets.drains.orders import DeviceOrder
-from ilyama_protocol.governance.bindings import (
-    MIRRORED,
-    SILENT,
-    ColumnAction,
-)
+from ilyama_protocol.governance.bindings import MIRRORED, ColumnAction, shared_affinities
 from ilyama_protocol.governance.policies import NO_PROJECT, Choices, Policy, PolicyScope, resolved
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
 from ilyama_resources.postgres import Transaction
@@ -104,9 +100,7 @@ def _take_in(rules: TableRules, binding: StoredBinding) -> None:
     """Add what one schema binds; of a column's affinity the first that was bound stands."""
     actions = binding.actions or {}
     columns = binding.columns or ()
-    for column in columns:
-        if actions.get(column.name, MIRRORED).verb not in SILENT:
-            rules.device_table.setdefault(column.name, column.decl_type_affinity)
+    rules.device_table = shared_affinities(columns, actions) | rules.device_table
     if binding.approved:
         names = [column.name for column in columns] or actions
         rules.approved[binding.schema_hash] = binding.actions

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from ilyama_protocol.governance.agreement import Claim
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules
 from ilyama_protocol.intake.history import (
@@ -164,6 +165,8 @@ class Products(msgspec.Struct):
     reviews: list[ReviewAsked] = []
     accepted: list[PolicyAcceptance] = []
     """Schemas that policies accepted."""
+    claims: list[Claim] = []
+    """What those say of the device tables of projects."""
     resumed: list[tuple[str, str]] = []
     """Lineages whose devices went back to an accepted schema."""
     pauses: list[LineagePaused] = []

@@ -256,8 +256,8 @@ class Intake:
         )
         tasks = self.settings.cores
         decider = Decider(self.session(), self.warehouse, template, tasks=tasks)
-        decide = decider.decide if attempt <= PATIENT_ATTEMPTS else decider.decide_apart
-        return make_seal(decide(plan.devices), plan)
+        apart = attempt > PATIENT_ATTEMPTS
+        return make_seal(decider.decide_in_agreement(plan.devices, apart=apart), plan)
 
     def _plan(self, paths: list[Path]) -> Plan:
         """Who sent the messages of a drain; one without any releases staged rows."""
@@ -329,8 +329,14 @@ class Intake:
             versions = dict(committers.map(lambda of_table: self._commit(drain, *of_table), files))
         crash_point("close.before")
         with self.gateway.transaction() as tx:
-            served = self.settings.served_instances
-            close_drain(tx, drain, seal, served_instances=served, caps=self._caps())
+            close_drain(
+                tx,
+                drain,
+                seal,
+                served_instances=self.settings.served_instances,
+                caps=self._caps(),
+                open_reviews=self.settings.open_reviews_per_lineage,
+            )
             closed = tx.drains.find(drain.drain_id)
             tx.commit()
         crash_point("close.after")

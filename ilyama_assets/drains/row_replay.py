@@ -22,7 +22,7 @@ def rebuilt_rows(device_id: str, state: DeviceState, changes: pa.Table) -> Itera
         batch, received_at = decided.batch, decided.arrival.received_at
         lineage = state.lineage(batch.source_table)
         schema = lineage.schema_at(batch.schema_hash, received_at)
-        binding = lineage.accepted_schemas().get(batch.schema_hash, USUAL)
+        binding = lineage.accepted_schemas().get(batch.schema_hash, USUAL).at(received_at)
         affinities = None if schema is None else affinities_of(schema)
         yield AcceptedRows(
             decided.arrival,

@@ -185,6 +185,7 @@ class _Task:
 
     def _keep_schemas(self, device_id: str, schemas: SchemaIntake) -> None:
         self._products.reviews += schemas.reviews.values()
+        self._products.claims += schemas.claims
         self._products.resumed += [(device_id, table) for table in schemas.resumed]
         project = schemas.project_id
         self._products.accepted += [

@@ -32,7 +32,7 @@ def rebuilt_samples(
             batch,
             received_at=received_at,
             affinities=None if schema is None else affinities_of(schema),
-            binding=lineage.accepted_schemas().get(batch.schema_hash, USUAL),
+            binding=lineage.accepted_schemas().get(batch.schema_hash, USUAL).at(received_at),
             latest=latest.get(table, NO_TS),
         )
         made.note(batch, new.points)

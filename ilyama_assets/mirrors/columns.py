@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ilyama_protocol.fingerprint import Affinity
 from ilyama_protocol.mirror_names import LONGEST_NAME, column_name, folded
-from ilyama_protocol.mirror_types import MOST_COLUMNS, Kinds, type_of, widened
+from ilyama_protocol.mirror_types import MOST_COLUMNS, Kinds, Shared, shared, type_of, widened
 from ilyama_resources.device_tables import MirrorColumn
 
-Affinities = Mapping[str, Affinity]
+Affinities = Mapping[str, Shared]
 KindsByColumn = Mapping[str, Kinds]
 
 
@@ -35,13 +34,13 @@ def only_adds(existing: Sequence[MirrorColumn], planned: Sequence[MirrorColumn])
 
 
 def _continued(column: MirrorColumn, affinities: Affinities, kinds: Kinds) -> MirrorColumn:
-    if column.affinity is None and column.original in affinities:
+    if shared(column.affinity, affinities.get(column.original)) != column.affinity:
         return _renewed(column, affinities, kinds)
     return column._replace(type=widened(column.type, column.affinity, kinds))
 
 
 def _renewed(column: MirrorColumn, affinities: Affinities, kinds: Kinds) -> MirrorColumn:
-    affinity = column.affinity or affinities.get(column.original)
+    affinity = shared(column.affinity, affinities.get(column.original))
     return column._replace(affinity=affinity, type=type_of(affinity, kinds) or column.type)
 
 
@@ -61,7 +60,7 @@ def _with_new(
 
 def _new(
     kept: Sequence[MirrorColumn], affinities: Affinities, kinds: KindsByColumn
-) -> Iterator[tuple[str, Affinity | None]]:
+) -> Iterator[tuple[str, Shared | None]]:
     known = {column.original for column in kept}
     for original in dict.fromkeys([*affinities, *sorted(kinds)]):
         if original not in known:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -14,9 +16,11 @@ from ilyama_assets.transforms.newest_changes import SORT, newest_change_per_key,
 from ilyama_protocol.fingerprint import Affinity
 from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState, decode_state
 from ilyama_protocol.mirror_types import (
-    first_affinities,
+    Shared,
+    Unmirrored,
     goes_by_values,
     mirrored_columns,
+    shared_by,
     unmirrored_columns,
 )
 from ilyama_resources.device_tables import Mirror
@@ -43,8 +47,8 @@ class Sort(NamedTuple):
     since: int
     """When the first of them came."""
     schema: BoundSchema | None
-    unmirrored: frozenset[str]
-    """Columns that are not to be in the mirror."""
+    unmirrored: Unmirrored
+    """Columns that are not to be in the mirror, or not yet."""
 
     @property
     def columns(self) -> dict[str, Affinity]:
@@ -76,11 +80,11 @@ class Placing:
         """What the schemas bind, and what single devices keep out of their mirrors."""
         schemas = {s.schema_hash: s.schema for s in self._sorts if s.schema is not None}
         return Bound(
-            {named: frozenset(mirrored_columns(schema)) for named, schema in schemas.items()},
+            {named: mirrored_columns(schema) for named, schema in schemas.items()},
             {(s.device_id, s.schema_hash): s.unmirrored for s in self._sorts if s.unmirrored},
         )
 
-    @property
+    @cached_property
     def by_values(self) -> set[Mirror]:
         """The mirrors in which the type of a column may depend on what the changes say."""
         return {sort.mirror for sort in self._sorts if sort.goes_by_values}
@@ -89,15 +93,21 @@ class Placing:
         """The devices whose changes belong to a mirror."""
         return sorted({sort.device_id for sort in self._sorts if sort.mirror == mirror})
 
-    def affinities_of(self, mirror: Mirror) -> Mapping[str, Affinity]:
-        """The affinities of a mirror's columns; where schemas disagree, the first bound wins."""
-        of_mirror = [s for s in self._sorts if s.mirror == mirror]
-        in_order = sorted(
-            (s.schema.holds_from, s.device_id, s.schema_hash, s.columns)
-            for s in of_mirror
-            if s.schema is not None
-        )
-        return first_affinities(columns for *_, columns in in_order)
+    def affinities_of(self, mirror: Mirror) -> Mapping[str, Shared]:
+        """The affinities of a mirror's columns, wide enough for all of its schemas."""
+        return self._affinities.get(mirror, {})
+
+    @cached_property
+    def _affinities(self) -> dict[Mirror, dict[str, Shared]]:
+        of_mirrors: dict[Mirror, list[tuple[int, str, str, dict[str, Affinity]]]] = {}
+        for s in self._sorts:
+            if s.schema is not None:
+                told = (s.schema.holds_from, s.device_id, s.schema_hash, s.columns)
+                of_mirrors.setdefault(s.mirror, []).append(told)
+        return {
+            mirror: shared_by(columns for *_, columns in sorted(told, key=itemgetter(0, 1, 2)))
+            for mirror, told in of_mirrors.items()
+        }
 
     def newest(self, session: SparkSession, changes: DataFrame) -> DataFrame:
         """The newest of the changes, each with its mirror."""
@@ -153,5 +163,5 @@ def _lineage(
     return lineages.get(source_table, LineageState())
 
 
-def _unmirrored(lineage: LineageState, schema_hash: str) -> frozenset[str]:
+def _unmirrored(lineage: LineageState, schema_hash: str) -> Unmirrored:
     return unmirrored_columns(lineage.accepted_schemas().get(schema_hash))

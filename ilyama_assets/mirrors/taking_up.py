@@ -25,7 +25,7 @@ from ilyama_assets.transforms.mirrored_rows import (
     mirrored_table,
 )
 from ilyama_assets.transforms.newest_changes import changes_until, newest_changes_of_drains
-from ilyama_protocol.mirror_types import ValueKind, goes_by_values
+from ilyama_protocol.mirror_types import Shared, ValueKind, goes_by_values, shared
 from ilyama_resources.device_tables import Mirror, MirrorColumn, mirror_at, mirror_names
 from ilyama_resources.postgres.derived_runs import DerivedRun
 
@@ -63,20 +63,29 @@ class Newest(NamedTuple):
     def kinds(self, tables: Mapping[str, MirrorTable]) -> dict[str, Kinds]:
         """The kinds of values in the columns of each mirror that go by their values."""
         found: dict[str, Kinds] = {}
-        asked = [mirror for mirror in self.placing.by_values if mirror.name in tables]
-        if not asked:
+        planned = {name: self._affinities(table) for name, table in tables.items()}
+        settled = {
+            name: frozenset(n for n, known in affinities.items() if not goes_by_values(known))
+            for name, affinities in planned.items()
+            if tables[name].mirror in self.placing.by_values
+            or any(map(goes_by_values, affinities.values()))
+        }
+        if not settled:
             return found
-        settled = {mirror.name: self._settled(tables[mirror.name]) for mirror in asked}
         own = self.changes.where(F.col("mirror").isin([*settled]))
         for row in kinds_in_columns(own, self.placing.bound, settled).collect():
             columns = found.setdefault(row["mirror"], {})
             columns.setdefault(row["column"], set()).add(ValueKind(row["kind"]))
         return found
 
-    def _settled(self, table: MirrorTable) -> frozenset[str]:
+    def _affinities(self, table: MirrorTable) -> dict[str, Shared]:
+        """The affinities that the columns of a mirror are to have."""
         affinities = dict(self.placing.affinities_of(table.mirror))
-        affinities |= {c.original: c.affinity for c in table.columns if c.affinity is not None}
-        return frozenset(name for name, known in affinities.items() if not goes_by_values(known))
+        for column in table.columns:
+            known = shared(column.affinity, affinities.get(column.original))
+            if known is not None:
+                affinities[column.original] = known
+        return affinities
 
 
 def take_up(parts: MirrorParts, run: DerivedRun) -> list[Mirror]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -78,9 +79,9 @@ class MirrorTable:
         """Whether some run has written the table."""
         return self._recorded > 0
 
-    @property
+    @cached_property
     def columns(self) -> list[MirrorColumn]:
-        """The columns that come from the devices."""
+        """The columns that come from the devices, as the run finds them."""
         return columns_of(self._delta) if self.is_made else []
 
     @property

@@ -11,8 +11,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ilyama_protocol.fingerprint import Affinity
 from ilyama_protocol.mirror_names import DEVICE_COLUMN
-from ilyama_protocol.mirror_types import MirrorType, ValueKind, fitted, kinds_of
+from ilyama_protocol.mirror_types import (
+    MirrorType,
+    Mixed,
+    Unmirrored,
+    ValueKind,
+    fitted,
+    is_of_kind,
+    kinds_of,
+)
 from ilyama_resources.device_tables import MirrorColumn
 
 OPERATION: Final = "__op"
@@ -53,10 +62,10 @@ _rows = msgspec.json.Decoder(list[Row])
 class Bound(NamedTuple):
     """Which columns the rows may fill."""
 
-    columns: Mapping[str, frozenset[str]]
+    columns: Mapping[str, Mapping[str, Affinity]]
     """By schema hash, those that it names."""
-    unmirrored: Mapping[tuple[str, str], frozenset[str]] = {}
-    """By device and schema hash, those that are kept out."""
+    unmirrored: Mapping[tuple[str, str], Unmirrored] = {}
+    """By device and schema hash, those that are kept out, and until when."""
 
 
 def mirrored_rows(changes: DataFrame, columns: Sequence[MirrorColumn], bound: Bound) -> DataFrame:
@@ -113,7 +122,7 @@ def kinds_in_columns(
 ) -> DataFrame:
     """The kinds of values in each column of each mirror, but for those whose type is settled."""
     told = changes.where("op <> 'delete'").select(
-        "mirror", "device_id", "row", "bound", "schema_hash"
+        "mirror", "device_id", "row", "bound", "schema_hash", "received_at"
     )
     find = partial(_kinds, bound=bound, settled=settled)
     return told.mapInArrow(partial(_each, make=find), _FOUND).distinct()
@@ -134,11 +143,25 @@ def _mirrored(
     arrays = [batch["device_id"]]
     for column in columns:
         values = [row.get(column.original) for row in rows]
+        if column.affinity is Mixed.MIXED:
+            values = _of_their_kind(values, batch, column.original, bound)
         held = fitted(values, column.type, column.affinity)
         arrays.append(pa.array(held, _ARROW_TYPES[column.type]))
     arrays += [batch[name] for name, _, _ in OWN_COLUMNS.values()]
     names = [DEVICE_COLUMN, *(column.name for column in columns), *OWN_COLUMNS, OPERATION]
     return pa.record_batch([*arrays, batch["op"]], names)
+
+
+def _of_their_kind(
+    values: list[Any], batch: pa.RecordBatch, column: str, bound: Bound
+) -> list[Any]:
+    """Values of a column on which devices disagree: each goes by what its own schema says."""
+    hashes, are_bound = batch["schema_hash"].to_pylist(), batch["bound"].to_pylist()
+    own = (
+        bound.columns[schema_hash].get(column) if is_bound else None
+        for schema_hash, is_bound in zip(hashes, are_bound, strict=True)
+    )
+    return [v if is_of_kind(v, told) else None for v, told in zip(values, own, strict=True)]
 
 
 def _contents(batch: pa.RecordBatch, bound: Bound) -> list[Row]:
@@ -147,7 +170,7 @@ def _contents(batch: pa.RecordBatch, bound: Bound) -> list[Row]:
     rows = _rows.decode("[" + ",".join(text or "{}" for text in texts) + "]")
     hashes, are_bound = batch["schema_hash"].to_pylist(), batch["bound"].to_pylist()
     for index, (schema_hash, is_bound) in enumerate(zip(hashes, are_bound, strict=True)):
-        if is_bound and not rows[index].keys() <= bound.columns[schema_hash]:
+        if is_bound and not rows[index].keys() <= bound.columns[schema_hash].keys():
             names = bound.columns[schema_hash]
             rows[index] = {name: v for name, v in rows[index].items() if name in names}
     return _without(batch, rows, bound) if bound.unmirrored else rows
@@ -156,10 +179,11 @@ def _contents(batch: pa.RecordBatch, bound: Bound) -> list[Row]:
 def _without(batch: pa.RecordBatch, rows: list[Row], bound: Bound) -> list[Row]:
     """The rows without what their devices keep out of the mirror."""
     sorts = zip(batch["device_id"].to_pylist(), batch["schema_hash"].to_pylist(), strict=True)
-    kept_out = [bound.unmirrored.get(sort, frozenset()) for sort in sorts]
+    kept_out = [bound.unmirrored.get(sort, {}) for sort in sorts]
+    moments = batch["received_at"].cast(pa.int64()).to_pylist()
     return [
-        {name: value for name, value in row.items() if name not in names} if names else row
-        for row, names in zip(rows, kept_out, strict=True)
+        {name: value for name, value in row.items() if until.get(name, at) <= at} if until else row
+        for row, until, at in zip(rows, kept_out, moments, strict=True)
     ]
 
 

@@ -37,6 +37,7 @@ class ColumnAction(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 MIRRORED = ColumnAction()
+DEFERRED = ColumnAction(Verb.DEFER)
 Actions = dict[str, ColumnAction]
 
 
@@ -49,6 +50,26 @@ class Binding(msgspec.Struct, frozen=True, array_like=True):
 
     holds_from: int
     actions: Actions | None = None
+    decided: dict[str, int] | None = None
+    """Columns that were left for later, and the received_at from which they no longer are."""
+
+    @property
+    def deferred(self) -> list[str]:
+        """The columns that are left for later."""
+        actions = self.actions or {}
+        return [name for name, action in actions.items() if action.verb is Verb.DEFER]
+
+    def at(self, received_at: int) -> Binding:
+        """The binding as it was in force at a moment."""
+        later = [name for name, since in (self.decided or {}).items() if received_at < since]
+        if not later:
+            return self
+        return Binding(self.holds_from, (self.actions or {}) | dict.fromkeys(later, DEFERRED))
+
+    def deciding(self, actions: Actions, *, since: int) -> Binding:
+        """The binding with columns decided that were left for later."""
+        decided = (self.decided or {}) | dict.fromkeys(actions, since)
+        return Binding(self.holds_from, (self.actions or {}) | actions, decided)
 
     def key(self, source_table: str, column: str) -> str | None:
         """The datapoint key of a column, None when it gives no datapoint."""
@@ -83,6 +104,16 @@ def mirrored(columns: Iterable[str]) -> Actions:
 def stored_actions(actions: Actions) -> Actions | None:
     """The actions as a binding keeps them: nothing when all are the usual ones."""
     return None if all(action == MIRRORED for action in actions.values()) else actions
+
+
+def shared_affinities(columns: Iterable[SchemaColumn], actions: Actions | None) -> dict[str, str]:
+    """The affinities that a bound schema gives columns of the device table."""
+    chosen = actions or {}
+    return {
+        column.name: column.decl_type_affinity.value
+        for column in columns
+        if chosen.get(column.name, MIRRORED).verb not in SILENT
+    }
 
 
 def keeps_paused(actions: Actions, columns: Iterable[SchemaColumn]) -> bool:
@@ -137,6 +168,17 @@ class Approval(NamedTuple):
         """Everything that keeps the actions from being approved, by column."""
         rules = (self._misnamed, self._wrong_keys, self._not_allowed, self._meeting)
         return [fault for rule in rules for fault in rule()]
+
+    def faults_of_later(self, decided: Actions) -> list[ActionFault]:
+        """The same of columns that are decided after the others, which stand as they are."""
+        left = {n for n, action in self.actions.items() if action.verb is Verb.DEFER}
+        unfit = [
+            ActionFault(name, "it was not left for later, or is again")
+            for name, action in sorted(decided.items())
+            if name not in left or action.verb is Verb.DEFER
+        ]
+        standing, whole = self.faults(), self._replace(actions=self.actions | decided)
+        return unfit or [fault for fault in whole.faults() if fault not in standing]
 
     def _misnamed(self) -> Iterator[ActionFault]:
         for column in self.columns:

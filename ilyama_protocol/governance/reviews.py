@@ -33,6 +33,7 @@ class ReviewVerb(StrEnum):
     REJECT = "reject"
     ABANDON = "abandon"
     REOPEN = "reopen"
+    DECIDE = "decide"
 
 
 class Step(NamedTuple):
@@ -48,8 +49,10 @@ STEPS: Mapping[ReviewVerb, Step] = {
     ReviewVerb.REJECT: Step(OPEN, ReviewState.REJECTED),
     ReviewVerb.ABANDON: Step(OPEN, ReviewState.ABANDONED),
     ReviewVerb.REOPEN: Step(frozenset(ReviewState) - OPEN, ReviewState.QUEUED),
+    ReviewVerb.DECIDE: Step(frozenset({ReviewState.APPROVED}), ReviewState.APPROVED),
 }
-"""To reopen makes another review; what was decided stays on record."""
+"""To reopen makes another review; what was decided stays on record. To decide speaks of columns
+that an approval has left for later."""
 
 
 class ReviewAsked(msgspec.Struct, frozen=True):

@@ -28,8 +28,8 @@ from ilyama_protocol.intake.outcomes import (
 from ilyama_protocol.intake.schema_intake import SchemaIntake
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.sequences import Island, Numbering, SequenceChange, changed
-from ilyama_protocol.intake.state import BoundSchema, DeviceState
-from ilyama_protocol.messages import Observation, RowBatch, TelemetryBatch
+from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.messages import Observation
 from ilyama_protocol.rejections import Rejection
 
 
@@ -71,7 +71,8 @@ class Decisions:
         self.before = state.copy()
         self.origin = origin
         self.rulings = rulings or SchemaRulings()
-        self.schemas = SchemaIntake(state, self.rulings, self._list_schema)
+        is_replay = origin is Origin.REJECTION
+        self.schemas = SchemaIntake(state, self.rulings, self._list_schema, replayed=is_replay)
         self.history = history or History()
         self.is_told = history is not None
         self.outcomes = Outcomes()
@@ -93,22 +94,6 @@ class Decisions:
         """Hand over what was decided since the last release."""
         released, self.outcomes = self.outcomes, Outcomes()
         return released
-
-    def schema_in_force(
-        self, arrival: Arrival, batch: RowBatch | TelemetryBatch
-    ) -> BoundSchema | None:
-        """The columns behind the hash that a batch names, as far as any batch has told them."""
-        lineage = self.state.lineages.get(batch.source_table)
-        bound = None if lineage is None else lineage.schemas.get(batch.schema_hash)
-        if bound is None and batch.schema_columns is not None:
-            bound = BoundSchema(arrival.received_at, batch.schema_columns)
-        return bound
-
-    def bind(
-        self, arrival: Arrival, batch: RowBatch | TelemetryBatch, schema: BoundSchema | None
-    ) -> None:
-        """Let the columns behind a batch's hash hold from now on, unless they do already."""
-        self.schemas.bind(arrival, batch, schema)
 
     def _list_schema(self, schema: ObservedSchema) -> None:
         self.outcomes.schemas.append(schema)

@@ -130,13 +130,13 @@ class RowIntake:
     def _misfits(
         self, batch: RowBatch, judged: Judged, told: AcceptedRows, points: Sequence[Points]
     ) -> set[int]:
-        if judged.schema is None:
+        if judged.in_force is None:
             return set()
         place = batch.source_table, batch.schema_hash
         found = self._misfits_of.get(place)
         if found is None:
             binding = judged.ruled.binding
-            found = Misfits(batch.source_table, judged.schema, self._keys, binding)
+            found = Misfits(batch.source_table, judged.in_force, self._keys, binding)
             self._misfits_of[place] = found
         return found.among(told.rows, points, told.key_numbers)
 

@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 
 from ilyama_protocol.contents import Contents
 from ilyama_protocol.fingerprint import SchemaColumn
-from ilyama_protocol.governance.bindings import Binding
+from ilyama_protocol.governance.agreement import Claim, Place
+from ilyama_protocol.governance.bindings import Binding, shared_affinities
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason, TableBatch
@@ -29,15 +30,19 @@ class DataBatch(TableBatch, Protocol):
 
 
 class Judged(NamedTuple):
-    """The columns of a batch, None while they are not known, and what is ruled on it."""
+    """The columns of a batch, None while they are not known, and what is ruled on it.
+
+    `in_force` are they too, None when they were not known yet at the moment the batch came.
+    """
 
     schema: BoundSchema | None
     ruled: Ruled
+    in_force: BoundSchema | None
 
     @property
     def affinities(self) -> dict[str, str] | None:
         """The affinity of each column, None while they are not known."""
-        return None if self.schema is None else affinities_of(self.schema)
+        return None if self.in_force is None else affinities_of(self.in_force)
 
 
 class AcceptedByPolicy(NamedTuple):
@@ -56,11 +61,18 @@ class SchemaIntake:
         state: DeviceState,
         rulings: SchemaRulings,
         listed: Callable[[ObservedSchema], None],
+        *,
+        replayed: bool = False,
     ) -> None:
-        """Judge by rulings; every schema that is met for the first time is listed."""
+        """Judge by rulings; every schema that is met for the first time is listed.
+
+        What is `replayed` has come before, while others were decided without it.
+        """
+        self._replayed = replayed
         self.reviews: dict[tuple[str, str], ReviewAsked] = {}
         self.accepted_by_policy: list[AcceptedByPolicy] = []
         self.resumed: list[str] = []
+        self.claims: list[Claim] = []
         self._state = state
         self._rulings = rulings
         self._listed = listed
@@ -73,13 +85,32 @@ class SchemaIntake:
     def judge(self, arrival: Arrival, batch: DataBatch) -> Judged:
         """What happens to a batch; nothing is changed yet."""
         lineage = self._state.lineages.get(batch.source_table) or LineageState()
-        schema = lineage.schemas.get(batch.schema_hash)
-        if schema is None and batch.schema_columns is not None:
-            schema = BoundSchema(arrival.received_at, batch.schema_columns)
-        columns = None if schema is None else schema.columns
-        received_at = arrival.received_at
-        ruled = self._rulings.rule(batch, lineage, columns=columns, received_at=received_at)
-        return Judged(schema, ruled)
+        schema, received_at = self._announced(arrival, batch, lineage), arrival.received_at
+        ruled = self._rulings.rule(
+            batch,
+            lineage,
+            columns=None if schema is None else schema.columns,
+            received_at=received_at,
+            replayed=self._came_before(arrival),
+        )
+        is_known = schema is not None and schema.holds_from <= received_at
+        return Judged(schema, ruled, schema if is_known else None)
+
+    def _came_before(self, arrival: Arrival) -> bool:
+        """Whether later batches were decided already; one that is timed anew comes last."""
+        return self._replayed and not arrival.message.timed_anew
+
+    def _announced(
+        self, arrival: Arrival, batch: DataBatch, lineage: LineageState
+    ) -> BoundSchema | None:
+        """The columns behind a batch's hash, as far as any batch has told them."""
+        known = lineage.schemas.get(batch.schema_hash)
+        if known is not None or batch.schema_columns is None:
+            return known
+        holds_from = arrival.received_at
+        if self._came_before(arrival) and lineage.may_have_shown(batch.schema_hash):
+            holds_from = max(holds_from, self._state.next_received_at or 0)
+        return BoundSchema(holds_from, batch.schema_columns)
 
     def judge_telemetry(self, arrival: Arrival, batch: DataBatch) -> Judged:
         """The same for telemetry, which waits its turn behind what is staged already."""
@@ -87,17 +118,23 @@ class SchemaIntake:
         ruled = judged.ruled
         if ruled.staged_for is None and self._rulings.holds_telemetry(batch.source_table):
             ruled = ruled._replace(staged_for=StagingReason.LINEAGE_PAUSED)
-        return Judged(judged.schema, ruled)
+        return judged._replace(ruled=ruled)
 
     def judge_released(self, batch: TableBatch, *, received_at: int) -> Judged:
         """What becomes of the columns of rows that were staged and are released."""
         lineage = self._state.lineage(batch.source_table)
         binding = self._rulings.binding_now(batch, lineage, received_at=received_at)
         _adopt(lineage).setdefault(batch.schema_hash, binding)
-        return Judged(lineage.schema_at(batch.schema_hash, received_at), Ruled(binding))
+        schema = lineage.schema_at(batch.schema_hash, received_at)
+        return Judged(schema, Ruled(binding), schema)
 
-    def bind(self, arrival: Arrival, batch: TableBatch, schema: BoundSchema | None) -> None:
-        """Let the columns behind a batch's hash hold from now on, unless they do already."""
+    def learn(self, arrival: Arrival, batch: DataBatch) -> None:
+        """Take up the columns that a batch announces, which adds nothing else."""
+        lineage = self._state.lineage(batch.source_table)
+        self._bind(arrival, batch, self._announced(arrival, batch, lineage))
+
+    def _bind(self, arrival: Arrival, batch: TableBatch, schema: BoundSchema | None) -> None:
+        """Let the columns behind a batch's hash hold, unless they do already."""
         lineage = self._state.lineage(batch.source_table)
         _adopt(lineage)
         if schema is not None and batch.schema_hash not in lineage.schemas:
@@ -109,16 +146,30 @@ class SchemaIntake:
         """Make what was judged part of the state."""
         lineage, ruled = self._state.lineage(batch.source_table), judged.ruled
         lineage.first_schema = lineage.first_schema or batch.schema_hash
-        self.bind(arrival, batch, judged.schema)
+        self._bind(arrival, batch, judged.schema)
         if ruled.accepts:
-            _adopt(lineage).setdefault(batch.schema_hash, ruled.binding)
+            _adopt(lineage)[batch.schema_hash] = ruled.binding
         if ruled.by_policy:
             accepted = AcceptedByPolicy(batch.source_table, batch.schema_hash, ruled.binding)
             self.accepted_by_policy.append(accepted)
+            self._claim(arrival, batch, judged)
         if ruled.question is not None:
             self._ask(arrival, batch, judged)
         elif self._rulings.resumes(batch.source_table):
             self.resumed.append(batch.source_table)
+
+    def _claim(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
+        if self.project_id is None or judged.schema is None:
+            return
+        message = arrival.message
+        claim = Claim(
+            Place(message.landed_at, message.segment_id, message.position),
+            arrival.device_id or "",
+            self.project_id,
+            batch.source_table,
+            shared_affinities(judged.schema.columns, judged.ruled.binding.actions),
+        )
+        self.claims.append(claim)
 
     def _ask(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
         self._rulings.pause(batch.source_table, PauseReason.SCHEMA_REVIEW)

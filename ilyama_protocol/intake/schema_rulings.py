@@ -6,15 +6,17 @@ costs a look into a dictionary; only a new one is classified.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ilyama_protocol.governance.bindings import (
+    DEFERRED,
     USUAL,
     Actions,
     Binding,
     decided_columns,
     joined,
+    mirrored,
     stored_actions,
 )
 from ilyama_protocol.governance.classification import Columns, NewSchema, SchemaClass, SchemaDiff
@@ -102,19 +104,30 @@ class SchemaRulings:
         *,
         columns: Columns | None,
         received_at: int,
+        replayed: bool = False,
     ) -> Ruled:
-        """What happens to a batch; `columns` is None while they are not known."""
+        """What happens to a batch; `columns` is None while they are not known.
+
+        One that is `replayed` came before others that were decided: what it finds bound is what
+        was bound when it came.
+        """
         accepted = lineage.accepted
         binding = None if accepted is None else accepted.get(batch.schema_hash)
         if binding is None:
             return self._rule_on_new(batch, lineage, columns, received_at)
+        if replayed:
+            return Ruled(binding.at(received_at), self._course(batch).staged_for)
+        if binding.actions is not None:
+            now = self._caught_up(batch, lineage, binding, since=received_at)
+            return Ruled(now, self._course(batch).staged_for, accepts=now is not binding)
         return Ruled(binding, self._course(batch).staged_for) if self._pauses else Ruled(binding)
 
     def binding_now(self, batch: TableBatch, lineage: LineageState, *, received_at: int) -> Binding:
         """What becomes of the columns of rows that are released."""
         known = lineage.accepted_schemas().get(batch.schema_hash)
-        approvals = self._approvals(batch.source_table)
-        return known or Binding(received_at, approvals.get(batch.schema_hash))
+        if known is not None:
+            return known.at(received_at)
+        return Binding(received_at, self._approvals(batch.source_table).get(batch.schema_hash))
 
     def named_keys(self, source_table: str, lineage: LineageState | None) -> frozenset[str]:
         """The datapoint keys that were chosen for columns of a table by name."""
@@ -124,12 +137,49 @@ class SchemaRulings:
         actions = (action for named in chosen if named for action in named.values())
         return frozenset(action.key for action in actions if action.key is not None)
 
+    def _accepted_now(
+        self, batch: TableBatch, lineage: LineageState, received_at: int
+    ) -> dict[str, Binding]:
+        """What a lineage has accepted, with all that was decided of it since."""
+        return {
+            schema_hash: self._caught_up(
+                _Schema(batch.source_table, schema_hash), lineage, binding, since=received_at
+            )
+            for schema_hash, binding in lineage.accepted_schemas().items()
+        }
+
     def _course(self, batch: TableBatch) -> Course:
         return course_of_accepted(paused=batch.source_table in self._pauses)
 
     def _approvals(self, source_table: str) -> Mapping[str, Actions | None]:
         own = self._device.approved.get(source_table, {})
         return {**self._project.of(source_table).approved, **own}
+
+    def _caught_up(
+        self, schema: TableBatch, lineage: LineageState, binding: Binding, *, since: int
+    ) -> Binding:
+        """A binding with what was decided meanwhile of columns that were left for later."""
+        if not (deferred := binding.deferred):
+            return binding
+        said = self._said_of(schema, lineage, deferred)
+        decided = {name: said[name] for name in deferred if said.get(name, DEFERRED) != DEFERRED}
+        return binding.deciding(decided, since=since) if decided else binding
+
+    def _said_of(
+        self, schema: TableBatch, lineage: LineageState, columns: Sequence[str]
+    ) -> Actions:
+        """What approvals say of columns: that of the schema, else those of the table, in order."""
+        table, named = schema.source_table, schema.schema_hash
+        approvals = self._approvals(table)
+        if named in approvals:
+            actions = approvals[named]
+            return mirrored(columns) if actions is None else actions
+        said = dict(self._project.of(table).bound)
+        for other, actions in self._device.approved.get(table, {}).items():
+            bound = lineage.schemas.get(other)
+            names = () if bound is None else (column.name for column in bound.columns)
+            said |= mirrored(names) if actions is None else actions
+        return said
 
     def _rule_on_new(
         self,
@@ -142,7 +192,7 @@ class SchemaRulings:
         if known is not None:
             return Ruled(known, self._course(batch).staged_for, accepts=True)
         rules = self._project.of(batch.source_table)
-        before = _Before(lineage, rules)
+        before = _Before(lineage, self._accepted_now(batch, lineage, received_at), rules)
         approvals = self._approvals(batch.source_table)
         is_first = lineage.first_schema in (None, batch.schema_hash)
         is_approved = batch.schema_hash in approvals
@@ -159,11 +209,19 @@ class SchemaRulings:
         return Ruled(binding, staged_for, accepts=True, by_policy=True)
 
 
+class _Schema(NamedTuple):
+    """A table and one of its schemas."""
+
+    source_table: str
+    schema_hash: str
+
+
 class _Before:
     """What a lineage had accepted before a new schema came, and its project approved."""
 
-    def __init__(self, lineage: LineageState, rules: TableRules) -> None:
-        accepted = lineage.accepted_schemas()
+    def __init__(
+        self, lineage: LineageState, accepted: Mapping[str, Binding], rules: TableRules
+    ) -> None:
         self.last = max(accepted, key=lambda name: accepted[name].holds_from, default=None)
         self._columns = {
             schema_hash: lineage.schemas[schema_hash].columns

@@ -121,6 +121,12 @@ class LineageState(msgspec.Struct, omit_defaults=True):
             return self.accepted
         return {schema_hash: Binding(b.holds_from) for schema_hash, b in self.schemas.items()}
 
+    def may_have_shown(self, schema_hash: str) -> bool:
+        """Whether rows of a schema may have been materialized; of old states nobody knows."""
+        if self.accepted is None:
+            return self != LineageState()
+        return schema_hash in self.accepted
+
     def schema_at(self, schema_hash: str, received_at: int) -> BoundSchema | None:
         """The columns behind a hash as they were bound at a moment; None while they were not."""
         bound = self.schemas.get(schema_hash)

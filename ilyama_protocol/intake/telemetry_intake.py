@@ -277,7 +277,7 @@ class TelemetryIntake:
     def _take_again(self, arrival: Arrival, batch: TelemetryBatch, first: KnownBatch) -> None:
         """A batch under a known id adds nothing; other content under it is listed."""
         decisions = self._decisions
-        decisions.bind(arrival, batch, decisions.schema_in_force(arrival, batch))
+        decisions.schemas.learn(arrival, batch)
         known = _known(arrival, batch)
         conflict = _conflict(first, known)
         if conflict is None:

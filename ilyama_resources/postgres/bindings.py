@@ -18,6 +18,7 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
+    update,
 )
 from sqlalchemy.dialects.postgresql import insert
 
@@ -145,6 +146,13 @@ class Bindings:
                 index_elements=_KEY, set_={name: statement.excluded[name] for name in new}
             )
         )
+
+    def decide(self, review_id: int, actions: Actions | None) -> bool:
+        """Change what an approval says of columns; False where it binds no more, or not yet."""
+        c = SCHEMA_BINDING.c
+        statement = update(SCHEMA_BINDING).values(actions=_text(actions))
+        found = statement.where(c.review_id == review_id, c.holding.is_(False))
+        return bool(self._connection.execute(found).rowcount)
 
     def accept(self, accepted: Iterable[PolicyAcceptance]) -> None:
         """Remember what policies accepted; what is bound already stays as it is.

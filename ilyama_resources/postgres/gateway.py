@@ -38,6 +38,7 @@ from ilyama_resources.postgres.policies import Policies
 from ilyama_resources.postgres.registries import Registries
 from ilyama_resources.postgres.rejection_replays import RejectionReplays
 from ilyama_resources.postgres.rejections import Rejections
+from ilyama_resources.postgres.review_queue import ReviewQueue
 from ilyama_resources.postgres.reviews import Reviews
 from ilyama_resources.postgres.schema_versions import is_newest, upgrade
 from ilyama_resources.postgres.segments import Segments
@@ -92,6 +93,7 @@ class Transaction:
         self.policies = Policies(connection)
         self.bindings = Bindings(connection)
         self.reviews = Reviews(connection)
+        self.review_queue = ReviewQueue(connection)
         self.api_tokens = ApiTokens(connection)
         self.idempotent_answers = IdempotentAnswers(connection)
 

@@ -1,4 +1,4 @@
-"""Reviews of schemas: queued by drains, many at once, and decided by people, one at a time."""
+"""Reviews of schemas, decided by people one at a time; how they are queued, is said elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    Table,
     and_,
     cast,
     exists,
@@ -24,16 +23,13 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.dialects import postgresql
 
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Actions
-from ilyama_protocol.governance.reviews import OPEN, ReviewAsked, ReviewState
+from ilyama_protocol.governance.reviews import OPEN, ReviewState
 from ilyama_protocol.intake.lineage_rulings import PauseReason
-from ilyama_resources.postgres.bindings import is_approved
 from ilyama_resources.postgres.copying import copied, shown
 from ilyama_resources.postgres.schema import (
-    DEVICE,
     LINEAGE_PAUSE,
     SCHEMA_BINDING,
     SCHEMA_REVIEW,
@@ -45,7 +41,11 @@ PAUSED_FOR_REVIEW = PauseReason.SCHEMA_REVIEW.value
 FIRST_VERSION = 1
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext('ilyama schema governance'))"
 _R = SCHEMA_REVIEW.c
-_NOT_ASKED_AGAIN = (*OPEN, ReviewState.REJECTED)
+
+
+def govern_alone(connection: Connection) -> None:
+    """Let nobody else queue or decide reviews until the transaction ends."""
+    connection.execute(text(_LOCK))
 
 
 class Review(NamedTuple):
@@ -117,7 +117,7 @@ _ANNOUNCED = func.coalesce(
 )
 """The columns of a schema; whoever announces them, and when, a hash has no others."""
 _FIELDS = [_ANNOUNCED.label(name) if name == "columns" else _R[name] for name in Review._fields]
-_NEW = [
+NEW_FIELDS = [
     "device_id",
     "source_table",
     "schema_hash",
@@ -151,62 +151,27 @@ class Reviews:
 
     def alone(self) -> None:
         """Let nobody else queue or decide reviews until the transaction ends."""
-        self._connection.execute(text(_LOCK))
-
-    def queue(self, asked: Iterable[ReviewAsked], *, drain_id: int) -> int:
-        """Queue what drains ask for, and pause those lineages; tell how many are new.
-
-        A schema is asked about once: not while a review of it is open, nor after a rejection. What
-        was approved since the drain was planned is no question any more.
-        """
-        rows = [_asked_row(review) for review in asked]
-        if not rows:
-            return 0
-        self.alone()
-        incoming = self._with_projects(copied(self._connection, SCHEMA_REVIEW, rows))
-        unanswered = ~is_approved(incoming)
-        self._pause(select(incoming).where(unanswered).subquery())
-        held = is_approved(incoming, holding=True)
-        open_to_ask = and_(unanswered, ~_is_asked(incoming))
-        self._share(_queued(incoming, drain_id=drain_id, asked=and_(open_to_ask, held)))
-        new = _queued(incoming, drain_id=drain_id, asked=and_(open_to_ask, ~held))
-        return len(self._insert(new))
-
-    def _insert(self, new: Select[Any]) -> list[int]:
-        names = [*_NEW, "project_id", "state", "action_version", "opened_by", "opened_at"]
-        statement = postgresql.insert(SCHEMA_REVIEW).from_select(names, new)
-        returning = statement.on_conflict_do_nothing().returning(_R.review_id)
-        return list(self._connection.scalars(returning))
-
-    def _share(self, new: Select[Any]) -> None:
-        """Give lineages their part in an approval that keeps them paused, each once."""
-        some, holder = new.subquery(), SCHEMA_REVIEW.alias("holder")
-        known = exists().where(
-            *(_R[n] == some.c[n] for n in ("device_id", "source_table", "schema_hash")),
-            _R.state == ReviewState.APPROVED,
-            *_holds(_R),
-        )
-        ids = self._insert(select(some).where(~known))
-        decided = ("decided_at", "decided_by", "note", "actions")
-        same = [holder.c[n] == _R[n] for n in ("project_id", "source_table", "schema_hash")]
-        values = {"state": ReviewState.APPROVED, "shared_from": holder.c.review_id}
-        self._connection.execute(
-            update(SCHEMA_REVIEW)
-            .where(_R.review_id.in_(ids), *same, *_holds(holder.c), holder.c.shared_from.is_(None))
-            .values(values | {name: holder.c[name] for name in decided})
-        )
+        govern_alone(self._connection)
 
     def reopen(self, review: Review, *, actor: str, note: str | None) -> int:
         """Ask again about a schema that was decided; tell the number of the new review."""
         told = f"asked again by {actor}"
         copy = select(
-            *(_R[name] for name in [*_NEW, "project_id", "opened_by"]),
+            *(_R[name] for name in [*NEW_FIELDS, "project_id", "opened_by"]),
             literal(ReviewState.QUEUED.value),
             literal(FIRST_VERSION),
             literal(datetime.now(UTC)),
             literal(shown(told if note is None else f"{told}: {note}")),
         ).where(_R.review_id == review.review_id)
-        names = [*_NEW, "project_id", "opened_by", "state", "action_version", "opened_at", "note"]
+        names = [
+            *NEW_FIELDS,
+            "project_id",
+            "opened_by",
+            "state",
+            "action_version",
+            "opened_at",
+            "note",
+        ]
         statement = insert(SCHEMA_REVIEW).from_select(names, copy).returning(_R.review_id)
         return int(self._connection.execute(statement).scalar_one())
 
@@ -295,6 +260,19 @@ class Reviews:
             )
         )
 
+    def change_actions(self, approval: int, actions: Actions, *, note: str | None) -> None:
+        """Change what an approval says of columns, in all reviews that it decided."""
+        origin = func.coalesce(_R.shared_from, _R.review_id)
+        self._connection.execute(
+            update(SCHEMA_REVIEW)
+            .where(origin == approval, _R.state == ReviewState.APPROVED)
+            .values(
+                action_version=_R.action_version + 1,
+                note=_noted(note),
+                actions=msgspec.json.encode(actions).decode(),
+            )
+        )
+
     def alike(self, review: Review) -> list[Sharer]:
         """All reviews that share what is decided of one, itself among them."""
         fields = [_R[name] for name in Sharer._fields]
@@ -336,22 +314,6 @@ class Reviews:
         )
         return [(device_id, table) for device_id, table in self._connection.execute(query)]
 
-    def _with_projects(self, incoming: Table) -> Table:
-        project = update(incoming).where(incoming.c.device_id == DEVICE.c.device_id)
-        self._connection.execute(project.values(project_id=DEVICE.c.project_id))
-        return incoming
-
-    def _pause(self, asked: Any) -> None:
-        lineages = select(
-            asked.c.device_id,
-            asked.c.source_table,
-            literal(PAUSED_FOR_REVIEW),
-            literal(datetime.now(UTC)),
-        ).distinct()
-        names = ["device_id", "source_table", "reason", "since"]
-        statement = postgresql.insert(LINEAGE_PAUSE).from_select(names, lineages)
-        self._connection.execute(statement.on_conflict_do_nothing())
-
     def _lift(self, lineages: Select[Any], *, unless: Iterable[str]) -> list[tuple[str, str]]:
         pause, some = LINEAGE_PAUSE.c, lineages.subquery()
         statement = (
@@ -382,7 +344,7 @@ def _is_held(*states: str) -> ColumnElement[bool]:
         newer.c.source_table == other.c.source_table,
         newer.c.review_id > other.c.review_id,
     )
-    held = and_(*_holds(other.c))
+    held = and_(*holds(other.c))
     return exists().where(
         other.c.device_id == pause.device_id,
         other.c.source_table == pause.source_table,
@@ -390,7 +352,7 @@ def _is_held(*states: str) -> ColumnElement[bool]:
     )
 
 
-def _holds(review: Any) -> list[ColumnElement[bool]]:
+def holds(review: Any) -> list[ColumnElement[bool]]:
     """Whether the approval of a review, or that it shares, keeps lineages paused."""
     origin = func.coalesce(review.shared_from, review.review_id)
     return [exists().where(SCHEMA_BINDING.c.review_id == origin, SCHEMA_BINDING.c.holding)]
@@ -402,54 +364,6 @@ def _shares_with(review: Review) -> ColumnElement[bool]:
     if review.project_id is None:
         return and_(same, _R.device_id == review.device_id, _R.project_id.is_(None))
     return and_(same, _R.project_id == review.project_id)
-
-
-def _asked_row(review: ReviewAsked) -> tuple[Any, ...]:
-    columns = None if review.columns is None else msgspec.json.encode(review.columns).decode()
-    evidence = {"diff": review.diff, "last_accepted": review.last_accepted}
-    values = {
-        "device_id": review.device_id,
-        "source_table": review.source_table,
-        "schema_hash": review.schema_hash,
-        "schema_class": review.schema_class.value,
-        "columns": columns,
-        "seen_columns": msgspec.json.encode(review.seen).decode(),
-        "evidence": msgspec.json.encode(evidence).decode(),
-        "firmware_version": shown(review.firmware_version),
-        "first_received_at": review.received_at,
-    }
-    return tuple(values.get(column.name) for column in SCHEMA_REVIEW.columns)
-
-
-def _queued(incoming: Any, *, drain_id: int, asked: ColumnElement[bool]) -> Select[Any]:
-    """The rows of new reviews, numbered as the schemas came.
-
-    Of one schema that was asked about twice it is the first.
-    """
-    schema = [incoming.c[name] for name in ("device_id", "source_table", "schema_hash")]
-    once = (
-        select(*(incoming.c[name] for name in [*_NEW, "project_id"]))
-        .where(asked)
-        .distinct(*schema)
-        .order_by(*schema, incoming.c.first_received_at)
-        .subquery()
-    )
-    return select(
-        *once.columns,
-        literal(ReviewState.QUEUED.value),
-        literal(FIRST_VERSION),
-        literal(drain_id),
-        literal(datetime.now(UTC)),
-    ).order_by(once.c.first_received_at, once.c.device_id, once.c.schema_hash)
-
-
-def _is_asked(incoming: Any) -> ColumnElement[bool]:
-    return exists().where(
-        _R.device_id == incoming.c.device_id,
-        _R.source_table == incoming.c.source_table,
-        _R.schema_hash == incoming.c.schema_hash,
-        _R.state.in_(_NOT_ASKED_AGAIN),
-    )
 
 
 _columns = msgspec.json.Decoder(tuple[SchemaColumn, ...])

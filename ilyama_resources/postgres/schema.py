@@ -369,6 +369,21 @@ SCHEMA_REVIEW = Table(
 )
 """JSON is kept as text: names of columns may hold U+0000, which `jsonb` cannot."""
 
+SCHEMA_QUESTION = Table(
+    "schema_question",
+    METADATA,
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    Column("schema_hash", Text, primary_key=True),
+    Column("schema_class", Text, nullable=False),
+    Column("columns", Text),
+    Column("seen_columns", Text, nullable=False),
+    Column("evidence", Text, nullable=False),
+    Column("firmware_version", Text, nullable=False),
+    Column("first_received_at", BigInteger, nullable=False),
+    Column("opened_by", BigInteger, nullable=False),
+)
+
 SCHEMA_BINDING = Table(
     "schema_binding",
     METADATA,

@@ -219,16 +219,34 @@ def _is_free() -> ColumnElement[bool]:
     return and_(_IS_THERE, or_(*(_is_free_of(reason) for reason in HELD_BY)))
 
 
-def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
-    is_held = exists().where(
+def _is_held(reason: StagingReason) -> ColumnElement[bool]:
+    return exists().where(
         LINEAGE_PAUSE.c.device_id == STAGED_BACKLOG.c.device_id,
         LINEAGE_PAUSE.c.source_table == STAGED_BACKLOG.c.source_table,
         LINEAGE_PAUSE.c.reason.in_(HELD_BY[reason]),
     )
-    free = and_(STAGED_BACKLOG.c.staging_reason == reason, ~is_held)
+
+
+def _overtakes() -> ColumnElement[bool]:
+    """Whether other rows of the lineage are held: of a moment the first value must come first."""
+    other = STAGED_BACKLOG.alias("other").c
+    return and_(
+        _is_held(StagingReason.LINEAGE_PAUSED),
+        exists().where(
+            other.device_id == STAGED_BACKLOG.c.device_id,
+            other.source_table == STAGED_BACKLOG.c.source_table,
+            other.staging_reason == StagingReason.LINEAGE_PAUSED,
+            other.released_in.is_(None),
+            other.missing.is_(False),
+        ),
+    )
+
+
+def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
+    free = and_(STAGED_BACKLOG.c.staging_reason == reason, ~_is_held(reason))
     if reason in RETRIED_ON_REQUEST:
         # A message of nobody known has nobody to be decided for.
         return and_(free, STAGED_BACKLOG.c.retry, STAGED_BACKLOG.c.device_id != "")
     if reason is StagingReason.SCHEMA_REVIEW:
-        return and_(free, is_accepted(STAGED_BACKLOG))
+        return and_(free, is_accepted(STAGED_BACKLOG), ~_overtakes())
     return free

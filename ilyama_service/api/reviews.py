@@ -115,6 +115,14 @@ class ApprovalBody(ActBody):
     )
 
 
+class LaterBody(ActBody):
+    """What is decided of columns that an approval has left for later."""
+
+    actions: dict[str, ActionItem] = Field(
+        min_length=1, description="By column, for deferred ones."
+    )
+
+
 class TrialBody(MutationBody):
     """An approval that is only tried."""
 
@@ -183,6 +191,24 @@ async def approve_review(mutation: MutationHere, review_id: ReviewId) -> Respons
 
 
 @router.post(
+    "/v1/reviews/{review_id}/decide",
+    response_model=ReviewItem,
+    responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
+    openapi_extra=described(LaterBody, required=True),
+)
+async def decide_columns(mutation: MutationHere, review_id: ReviewId) -> Response:
+    """Decide columns that an approval has left for later.
+
+    It holds from the next batch of the schema on; older values stay in `row_changes`.
+    """
+
+    def act(body: LaterBody) -> ReviewItem:
+        return _acted(mutation, ReviewVerb.DECIDE, review_id, body, _actions(body))
+
+    return await mutation.carry_out(LaterBody, act)
+
+
+@router.post(
     "/v1/reviews/{review_id}/{verb}",
     response_model=ReviewItem,
     responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
@@ -243,7 +269,7 @@ def _with_evidence(parts: Parts, review_id: int, trial: TrialBody | None) -> Rev
     return ReviewDetail(**_item(review).model_dump(), evidence=msgspec.to_builtins(evidence))
 
 
-def _actions(body: ApprovalBody | TrialBody) -> Actions | None:
+def _actions(body: ApprovalBody | LaterBody | TrialBody) -> Actions | None:
     if body.actions is None:
         return None
     return {name: ColumnAction(item.action, item.key) for name, item in body.actions.items()}

@@ -75,6 +75,16 @@ def approve(
     _act("approve", review_id, version, note, column or [])
 
 
+@review.command("decide")
+def decide(
+    review_id: Id, column: Columns = None, version: Version = None, note: Note = None
+) -> None:
+    """Decide columns that an approval has left for later, from the next batch on."""
+    if not column:
+        raise typer.BadParameter("Name a column that was left for later, with --column.")
+    _act("decide", review_id, version, note, column)
+
+
 @review.command("reject")
 def reject(review_id: Id, version: Version = None, note: Note = None) -> None:
     """Refuse the schema: its lineage stays paused, its rows stay staged."""

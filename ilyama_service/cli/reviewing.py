@@ -34,11 +34,14 @@ def list_reviews(wanted: ReviewFilter, *, limit: int, as_json: bool) -> None:
     """Print reviews, the newest first."""
     with records() as (_, gateway), gateway.transaction() as tx:
         found = tx.reviews.page(wanted, after=None, limit=limit)
+        waiting = tx.review_queue.waiting()
     if as_json:
         for review in found:
             typer.echo(msgspec.json.encode(review._asdict()).decode())
     else:
         console.print(_table(found) if found else "No review.", highlight=False)
+        if waiting:
+            console.print(f"{waiting:,} more schemas wait for room.", highlight=False)
 
 
 def show(review_id: int, columns: Sequence[str], *, as_json: bool) -> None:
@@ -64,8 +67,10 @@ def act(
         review = _found(gateway, review_id)
         seen = review.action_version if version is None else version
         chosen = ReviewVerb(verb)
-        actions = actions_of(review, columns) if chosen is ReviewVerb.APPROVE else None
-        desk = Reviewing(gateway, settings.policy)
+        approves = chosen is ReviewVerb.APPROVE
+        actions = actions_of(review, columns) if approves else dict(map(_action, columns))
+        most = settings.open_reviews_per_lineage
+        desk = Reviewing(gateway, settings.policy, most_open=most)
         done = desk.act(chosen, Act(review_id, seen, actor(), note), actions)
     told = f"Review {done.review_id} is {done.state}, version {done.action_version}."
     console.print(told, highlight=False)
@@ -147,6 +152,8 @@ def _consequences(evidence: Evidence) -> Iterator[str]:
     firmware = ", ".join(f"{safe(v)} ({n:,})" for v, n in senders.firmware_versions.items())
     yield f"senders    {senders.count:,} devices; firmware {firmware}"
     yield f"staged     {staged.rows:,} rows, {staged.bytes:,} bytes"
+    if evidence.waiting:
+        yield f"behind it  {evidence.waiting:,} more schemas of the lineage wait for room"
     yield f"keys       {', '.join(map(safe, evidence.downstream.keys)) or 'none'}"
     yield f"assets     {', '.join(evidence.downstream.assets)}"
     looked = "all" if trial.complete else f"the oldest {trial.result.rows:,}"

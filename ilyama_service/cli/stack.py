@@ -360,7 +360,8 @@ def show(status: Status) -> None:
     console.print(f"rows today {status.rows_today:,}", highlight=False)
     console.print(f"rejections {status.open_rejections:,} open", highlight=False)
     if status.open_reviews:
-        told = f"reviews    {status.open_reviews:,} open: see `ilyama review`"
+        more = f", {status.waiting_schemas:,} more wait for room" if status.waiting_schemas else ""
+        told = f"reviews    {status.open_reviews:,} open{more}: see `ilyama review`"
         console.print(told, style="yellow", highlight=False)
     if status.telemetry_missing:
         told = f"missing    {status.telemetry_missing:,} telemetry batches: see `ilyama gaps`"

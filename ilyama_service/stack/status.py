@@ -53,6 +53,8 @@ class Status(msgspec.Struct):
     open_rejections: int = 0
     open_reviews: int = 0
     """Schemas that wait for a person, of all devices."""
+    waiting_schemas: int = 0
+    """Schemas that wait until there is room for a review of them."""
     busiest_device: BusiestDevice | None = None
     unreadable_segments: int = 0
     telemetry_missing: int | None = None
@@ -136,3 +138,4 @@ def _add_intake(status: Status, tx: Transaction, *, now: datetime) -> None:
     status.rows_today = tx.ledger.rows_new_on(now.date())
     status.open_rejections = tx.rejections.count_open()
     status.open_reviews = sum(tx.reviews.counts().get(state, 0) for state in OPEN)
+    status.waiting_schemas = tx.review_queue.waiting()

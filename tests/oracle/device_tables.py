@@ -7,6 +7,7 @@ from tests.oracle.canonical import canonical_json
 from tests.oracle.records import RowChange
 
 INT64 = range(-(2**63), 2**63)
+NUMBERS = {"INTEGER", "REAL", "NUMERIC"}
 
 
 class Column(NamedTuple):
@@ -19,6 +20,8 @@ class Column(NamedTuple):
 class _Standing(NamedTuple):
     place: tuple[int, int]
     content: dict[str, Any] | None
+    own: Mapping[str, str]
+    """The affinities that its own schema names, where that is known."""
 
 
 class DeviceTables:
@@ -53,11 +56,16 @@ class DeviceTables:
         table = self._standing.setdefault(change.source_table, {})
         key = (change.device_id, change.source_pk_hash)
         if key not in table or table[key].place < place:
-            table[key] = _Standing(place, content)
+            table[key] = _Standing(place, content, affinities or {})
 
-    def affinities(self, source_table: str, column: str) -> set[str]:
-        """All affinities that devices gave a column."""
-        return self._affinities.get((source_table, column), set())
+    def affinity(self, source_table: str, column: str) -> str | None:
+        """The affinity that holds all that devices gave a column; None when they gave none."""
+        told = self._affinities.get((source_table, column), set())
+        if len(told) < 2:
+            return next(iter(told), None)
+        if told <= NUMBERS:
+            return "NUMERIC"
+        return "MIXED" if told & NUMBERS else "TEXT"
 
     def rows(
         self, source_table: str, columns: Mapping[str, Column]
@@ -67,11 +75,17 @@ class DeviceTables:
             key: {
                 name: held
                 for name, value in standing.content.items()
-                if (held := _held(value, columns.get(name, Column(None, "missing")))) is not None
+                if (held := _held(value, _seen(columns, name, standing.own))) is not None
             }
             for key, standing in self._standing[source_table].items()
             if standing.content is not None
         }
+
+
+def _seen(columns: Mapping[str, Column], name: str, own: Mapping[str, str]) -> Column:
+    """A column as one row sees it: where devices disagree on its kind, its own schema counts."""
+    column = columns.get(name, Column(None, "missing"))
+    return column._replace(affinity=own.get(name)) if column.affinity == "MIXED" else column
 
 
 def _held(value: Any, column: Column) -> Any:
@@ -87,5 +101,5 @@ def _held(value: Any, column: Column) -> Any:
 
 
 def _fits(affinity: str | None, *, is_number: bool) -> bool:
-    wants_number = affinity in ("INTEGER", "REAL", "NUMERIC")
+    wants_number = affinity in NUMBERS
     return affinity is None or wants_number == is_number

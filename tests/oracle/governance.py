@@ -1,7 +1,7 @@
 """Which schemas of a lineage pass without a person, and what happens to the rows of the others.
 
 As it is with the embedded defaults: the first schema is accepted, one that only adds columns is
-not, and no device belongs to a project.
+not. The devices of a project share the affinities of their tables' columns, the first that came.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,11 @@ Schema = Sequence[Column]
 class Governance:
     """The schemas that lineages sent, in order of arrival."""
 
-    def __init__(self, staging: Staging) -> None:
-        """Start with nothing accepted."""
+    def __init__(self, staging: Staging, projects: Mapping[str, str] | None = None) -> None:
+        """Start with nothing accepted; devices that `projects` does not name have none."""
+        self._projects = projects or {}
+        self._shared: dict[tuple[str, str], dict[str, str]] = {}
+        self._first: dict[Lineage, str] = {}
         self.reviews: list[Review] = []
         self._accepted: dict[Lineage, list[str]] = {}
         self._staging = staging
@@ -28,13 +31,35 @@ class Governance:
     ) -> str | None:
         """Why the rows of a batch wait; `schemas` are those that the lineage spelled out."""
         accepted = self._accepted.setdefault(lineage, [])
+        is_first = self._first.setdefault(lineage, schema_hash) == schema_hash and not accepted
         if schema_hash not in accepted:
             schema_class = self._class_of(accepted, schema_hash, schemas)
-            if accepted and schema_class != "compatible_mapped":
+            if self._disagrees(lineage, schemas.get(schema_hash, {})):
+                schema_class = "breaking"
+            passes = schema_class == "compatible_mapped" or is_first
+            if not passes or schema_class == "breaking":
                 self._ask(Review(*lineage, schema_hash, schema_class))
                 return "schema_review"
             accepted.append(schema_hash)
+            self._share(lineage, schemas.get(schema_hash, {}))
         return "lineage_paused" if self._staging.is_paused(lineage) else None
+
+    def _table_of(self, lineage: Lineage) -> dict[str, str]:
+        device_id, table = lineage
+        project = self._projects.get(device_id)
+        return {} if project is None else self._shared.setdefault((project, table), {})
+
+    def _disagrees(self, lineage: Lineage, columns: Columns) -> bool:
+        known = self._table_of(lineage)
+        return any(
+            known.get(n, c["decl_type_affinity"]) != c["decl_type_affinity"]
+            for n, c in columns.items()
+        )
+
+    def _share(self, lineage: Lineage, columns: Columns) -> None:
+        known = self._table_of(lineage)
+        for name, column in columns.items():
+            known.setdefault(name, column["decl_type_affinity"])
 
     def _ask(self, review: Review) -> None:
         known = [(r.device_id, r.source_table, r.schema_hash) for r in self.reviews]

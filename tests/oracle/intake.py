@@ -43,6 +43,7 @@ class Oracle:
         auto_register: bool = True,
         registry: Mapping[tuple[str, str], str] | None = None,
         served_instances: int = 1000,
+        projects: Mapping[str, str] | None = None,
     ) -> None:
         """Start empty.
 
@@ -50,6 +51,7 @@ class Oracle:
             auto_register: whether an unknown device is welcome.
             registry: device ids by topic slug and device name.
             served_instances: up to how many instances the current values of a table are served.
+            projects: the projects of devices that belong to one.
         """
         self._auto_register = auto_register
         self._registry = dict(registry or {})
@@ -57,7 +59,7 @@ class Oracle:
         self._not_before: dict[str, int] = {}
         self._columns: dict[Lineage, dict[str, Columns]] = {}
         self.staging = Staging()
-        self._governance = Governance(self.staging)
+        self._governance = Governance(self.staging, projects)
         self._memory = RowMemory()
         self._telemetry = TelemetryMemory()
         self._numbers = Numbers()

@@ -102,7 +102,19 @@ class Staging:
         lineage = (aside.change.device_id, aside.change.source_table)
         if aside.reason == "materialization_failed" and lineage not in retried:
             return False
-        return not self._pauses.get(lineage, set()) & HOLDING[aside.reason]
+        if self._pauses.get(lineage, set()) & HOLDING[aside.reason]:
+            return False
+        return aside.reason != "schema_review" or not self._holds_others(lineage)
+
+    def _holds_others(self, lineage: Lineage) -> bool:
+        """Whether rows that were staged for a pause wait: what was reviewed must not overtake."""
+        paused = [
+            other
+            for other in self._waiting
+            if (other.change.device_id, other.change.source_table) == lineage
+            and other.reason == "lineage_paused"
+        ]
+        return bool(paused and self._pauses.get(lineage, set()) & HOLDING["lineage_paused"])
 
 
 def misfits(pk: Mapping[str, Any], row: Mapping[str, Any] | None, columns: Columns | None) -> bool:

@@ -168,17 +168,6 @@ def test_columns_are_added_and_keep_what_was_there(intake: Intake, mirrors: Mirr
     assert before < mirrors.version(TABLE) <= before + 2
 
 
-def test_of_two_affinities_the_first_stays(intake: Intake, mirrors: Mirrors) -> None:
-    drained(intake, [(ONE, batch(_put(1, 1, v=1), schema=PUMPS))])
-    mirrors.derive()
-
-    drained(intake, [(TWO, batch(_put(1, 1, v="text"), schema=columns(v="TEXT")))])
-    mirrors.derive()
-
-    assert mirrors.types(TABLE)["v"] == "bigint"
-    assert mirrors.rows(TABLE) == {_key(): {"v": 1}, _key(TWO): {}}
-
-
 def test_columns_without_a_schema_go_by_their_values(intake: Intake, mirrors: Mirrors) -> None:
     drained(intake, [(ONE, batch(_put(1, 1, i=BIG, d=1, s="x", n=None, m=1)))])
     mirrors.derive()

@@ -125,6 +125,24 @@ def test_a_rejected_schema_is_asked_about_again_when_it_is_reopened(
     assert post(client, again, "abandon").json()["state"] == "abandoned"
 
 
+def test_a_column_that_was_left_for_later_is_decided(client: httpx.Client, project: str) -> None:
+    review = listed(client, project)[-1]
+    mirror, later = {"action": "mirror"}, {"action": "defer"}
+    left = {"id": mirror, "mode": mirror, "flow": later}
+    approved = post(client, review, "approve", actions=left).json()
+    decided = {"flow": {"action": "ignore"}}
+    assert post(client, review, "decide", actions=decided).status_code == 409
+    assert post(client, approved, "decide").status_code == 422
+    assert post(client, approved, "decide", actions={}).status_code == 422
+    unfit = post(client, approved, "decide", actions={"mode": mirror})
+    assert (unfit.status_code, unfit.json()["error_code"]) == (422, "unfit_actions")
+
+    done = post(client, approved, "decide", actions=decided).json()
+
+    assert (done["state"], done["action_version"]) == ("approved", 3)
+    assert done["actions"]["flow"]["action"] == "ignore"
+
+
 def test_policies_are_chosen_and_shown(shared_api: ApiServer, client: httpx.Client) -> None:
     project = str(uuid4())
     chosen = client.put("/v1/policies", json={"project": project, "first_schema": "review"})

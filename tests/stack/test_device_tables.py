@@ -26,8 +26,7 @@ def assert_device_tables_equal_oracle(platform: Platform, events: list[Event]) -
         columns = columns_of(table)
         declared = {c.original: Column(c.affinity, c.type.value) for c in columns}
         for column in columns:
-            told = expected.affinities(source_table, column.original)
-            assert column.affinity in told if told else column.affinity is None, column
+            assert column.affinity == expected.affinity(source_table, column.original), column
         found[source_table] = {
             (row["device_id"], row["__source_pk_hash"]): {
                 c.original: row[c.name] for c in columns if row[c.name] is not None

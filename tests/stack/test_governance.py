@@ -168,6 +168,43 @@ def test_where_first_schemas_are_reviewed_nothing_is_shown_before(platform: Plat
     assert (binding.approved, binding.actions) == (True, actions)
 
 
+def test_first_schemas_that_disagree_in_one_drain_are_not_both_accepted(platform: Platform) -> None:
+    register_devices(platform.gateway, *FLEET, project="waterworks")
+    (first, _), (_, second) = (
+        sent(batch(change(1, row={"v": value}), schema=columns(v=affinity)))
+        for affinity, value in (("TEXT", "x"), ("REAL", 1.5))
+    )
+    drained(platform, [first, second])
+
+    assert shown(platform) == [(FLEET[0], 1)]
+    assert shown(platform, "staged_rows") == [(FLEET[1], 1)]
+    (review,) = reviews(platform.gateway)
+    assert (review.device_id, review.schema_class) == (FLEET[1], "breaking")
+    assert review.evidence["diff"]["unlike_device_table"] == ["v"]
+
+
+def test_a_replay_goes_by_what_was_decided_of_a_column_then(platform: Platform) -> None:
+    gateway = platform.gateway
+    register_devices(gateway, *FLEET, project="waterworks")
+    drained(platform, sent(batch(change(1, row={"v": "x"}), schema=ONE)))
+    row = {"v": "x", "w": 0.5}
+    drained(platform, sent(batch(change(2, row=row), schema=OTHER, number=2), at=10))
+    first = reviews(gateway)[0]
+    defer = mirrored(["v", "w"]) | {"w": ColumnAction(Verb.DEFER)}
+    reviewing(gateway).approve(act_on(first), defer)
+    drained(platform)
+    assert platform.rows("metric_datapoint") == []
+
+    platform.ilyama("review", "decide", str(first.review_id), "--column", "w=mirror")
+    drained(platform, sent(batch(change(3, row=row), schema=OTHER, number=3), at=20))
+    with platform.intake() as intake, intake.alone():
+        report = intake.replay(date(2026, 4, 28))
+
+    points = [(row["owner_id"], row["key"]) for row in platform.rows("metric_datapoint")]
+    assert sorted(points) == [(device, f"{TABLE}.w") for device in FLEET]
+    assert {file.table for file in report.seal.files} == {"batch_ledger"}
+
+
 def test_streams_of_changing_schemas_equal_the_oracle(platform: Platform) -> None:
     events = generate_changes(200, batches=60)
     for part in (events[:25], events[25:]):

@@ -133,3 +133,21 @@ def test_what_one_drain_staged_of_a_lineage_is_released_together(gateway: Gatewa
     assert free(gateway, 100) == both
     assert free(gateway, 300) == [*both, staged("dev-2")]
     assert free(gateway, 400) == [*both, staged("dev-2"), staged("dev-1", 2)]
+
+
+def test_what_was_reviewed_waits_behind_what_a_pause_holds(gateway: Gateway) -> None:
+    register(gateway, "dev-1", "dev-2")
+    older, reviewed = staged("dev-1", 1), waiting("dev-1")._replace(drain_id=2)
+    alone = waiting("dev-2")
+    stage(gateway, older, reviewed, alone)
+    for device_id in ("dev-1", "dev-2"):
+        accept(gateway, device_id, None)
+        with gateway.transaction() as tx:
+            tx.pauses.add([(device_id, TABLE)], PauseReason.OPERATOR, note=None)
+            tx.commit()
+
+    assert free(gateway) == [alone]
+    with gateway.transaction() as tx:
+        tx.pauses.clear([("dev-1", TABLE)], PauseReason.OPERATOR)
+        tx.commit()
+    assert free(gateway) == [alone, older, reviewed]

@@ -9,6 +9,17 @@ from tests.memory_platform import MemoryPlatform
 from tests.oracle import Event, Oracle
 from tests.streams import generate, generate_changes
 from tests.tables import assert_equals_oracle, expected_tables
+from tests.unit.intake.traffic import (
+    DEVICE_ID,
+    NOW,
+    TABLE,
+    TELEMETRY_TOPIC,
+    batch,
+    change,
+    columns,
+    sample,
+    telemetry,
+)
 
 SEEDS = range(2)
 GOVERNED_SEEDS = range(100, 104)
@@ -91,3 +102,63 @@ def test_pauses_and_releases_at_any_moment_equal_the_oracle(seed: int) -> None:
     assert any(line["origin"] == "staged" for line in platform.tables["batch_ledger"])
     stored = platform.tables | {"current_value": platform.current_values()}
     assert_equals_oracle(stored, oracle.tables())
+
+
+@pytest.mark.parametrize("drains", [1, 2, 4], ids="{} drains".format)
+def test_what_was_reviewed_does_not_overtake_what_a_pause_holds(drains: int) -> None:
+    """Of two values of one moment the first stays, whichever pause ends first."""
+    one, two = columns(celsius="REAL"), columns(celsius="REAL", bar="REAL")
+    lineage = (DEVICE_ID, TABLE)
+    payloads = [
+        telemetry(sample(1, celsius=1.0), seq=1, schema=one),
+        telemetry(sample(9, celsius=2.0), seq=2, schema=one),
+        telemetry(sample(9, celsius=3.0), seq=3, schema=two),
+        telemetry(sample(9, celsius=4.0), seq=4, schema=one),
+    ]
+    events = [Event(TELEMETRY_TOPIC, p, NOW + n * 1_000_000) for n, p in enumerate(payloads)]
+    platform, oracle = MemoryPlatform(), Oracle()
+    platform.drain(events[:1])
+    oracle.feed(events[0])
+    platform.pause(lineage)
+    oracle.staging.pause(lineage)
+    for part in _in_drains(events[1:], drains, 1):
+        platform.drain(part)
+        for event in part:
+            oracle.feed(event)
+    for reason in ("schema_review", "operator"):
+        platform.resume(lineage, reason)
+        oracle.staging.resume(lineage, reason)
+        platform.release()
+        oracle.release()
+
+    values = {row["ts"]: row["value"] for row in platform.tables["metric_datapoint"]}
+    assert [*values.values()] == [1.0, 2.0]
+    assert len(platform.tables["key_conflicts"]) == 2
+    assert_equals_oracle(platform.tables, oracle.tables())
+
+
+@pytest.mark.parametrize("drains", [1, 2, 6, 30], ids="{} drains".format)
+@pytest.mark.parametrize("seed", range(4), ids="seed {}".format)
+def test_who_disagrees_with_its_project_is_reviewed_however_the_stream_is_cut(
+    seed: int, drains: int
+) -> None:
+    chance = random.Random(seed)
+    devices = [f"acme/dev-{number}" for number in range(8)]
+    projects = {device: chance.choice(("one", "two")) for device in devices[:-1]}
+    kinds = ("REAL", "TEXT", "INTEGER")
+    events = []
+    for number in range(40):
+        device, table = chance.choice(devices), chance.choice(("pumps", "valves"))
+        schema = columns(v=chance.choice(kinds), w="TEXT", x=chance.choice(kinds))
+        row = change(number, row={"v": 1, "w": "a", "x": 2})
+        payload = batch(row, table=table, number=number, schema=schema[: chance.choice((2, 3))])
+        events.append(Event(f"{device}/sync/rows/batch", payload, NOW + number // 3))
+    platform, oracle = MemoryPlatform(projects), Oracle(projects=projects)
+    for part in _in_drains(events, drains, seed):
+        platform.drain(part)
+    for event in events:
+        oracle.feed(event)
+
+    asked = [(*place, review.schema_class) for place, review in platform.reviews.items()]
+    assert sorted(asked) == sorted(tuple(review) for review in oracle.reviews())
+    assert_equals_oracle(platform.tables, oracle.tables())

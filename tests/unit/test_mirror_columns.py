@@ -5,7 +5,7 @@ import pytest
 from ilyama_assets.mirrors.columns import continued_columns, only_adds, renewed_columns
 from ilyama_assets.mirrors.writing import sql_text
 from ilyama_protocol.fingerprint import Affinity
-from ilyama_protocol.mirror_types import MOST_COLUMNS, MirrorType, ValueKind
+from ilyama_protocol.mirror_types import MOST_COLUMNS, MirrorType, Mixed, ValueKind
 from ilyama_resources.device_tables import Mirror, MirrorColumn
 
 V = MirrorColumn("v", "v", Affinity.INTEGER, MirrorType.LONG)
@@ -14,7 +14,7 @@ LOOSE = MirrorColumn("x", "x", None, MirrorType.LONG)
 
 def test_new_columns_come_after_those_that_are_there() -> None:
     planned = continued_columns(
-        [V], {"w": Affinity.TEXT, "v": Affinity.REAL}, {"b": {ValueKind.SMALL}, "a": set()}
+        [V], {"w": Affinity.TEXT, "v": Affinity.INTEGER}, {"b": {ValueKind.SMALL}, "a": set()}
     )
 
     assert planned == [
@@ -31,6 +31,23 @@ def test_a_column_that_must_change_wants_the_table_made_anew() -> None:
 
     assert not only_adds([V, LOOSE], by_value)
     assert not only_adds([V, LOOSE], by_schema)
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (Affinity.TEXT, (Mixed.MIXED, MirrorType.TEXT)),
+        (Affinity.REAL, (Affinity.NUMERIC, MirrorType.DOUBLE)),
+    ],
+)
+def test_devices_that_disagree_want_the_table_made_anew(
+    other: Affinity, expected: tuple[object, MirrorType]
+) -> None:
+    planned = continued_columns([V], {"v": other}, {})
+
+    assert not only_adds([V], planned)
+    assert (planned[0].affinity, planned[0].type) == expected
+    assert continued_columns(planned, {"v": Affinity.INTEGER}, {}) == planned
 
 
 def test_a_table_made_anew_has_the_types_of_what_it_holds() -> None:

@@ -31,6 +31,14 @@ def schema_flip_flop(device: Script) -> None:
         device.sends(device.batch(device.changes(1), columns=columns), taken(1))
 
 
+def schema_never_the_same(device: Script) -> None:
+    """Firmware hashes something random: every batch has a schema of its own."""
+    device.sends(device.batch(device.changes(1)), accepted(1))
+    for turn in range(8):
+        random = replace(_ADDED, name=f"build_{turn}")
+        device.sends(device.batch(device.changes(1), columns=(*COLUMNS, random)), taken(1))
+
+
 def schema_of_five_hundred_columns(device: Script) -> None:
     """A table of three columns becomes one of five hundred."""
     device.sends(device.batch(device.changes(1)), accepted(1))
@@ -71,6 +79,7 @@ SCHEMAS = (
     schema_additive,
     schema_breaking,
     schema_flip_flop,
+    schema_never_the_same,
     schema_of_five_hundred_columns,
     schema_never_announced,
     schema_announced_late,

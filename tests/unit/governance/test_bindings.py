@@ -141,3 +141,42 @@ def test_the_newest_binding_of_a_column_is_the_one_that_is_inherited() -> None:
     newer = ("bc", Binding(1, {"b": to("y")}))
 
     assert joined([older, newer], "abc") == {"a": IGNORE, "b": to("y"), "c": MIRRORED}
+
+
+def later(decided: Actions, *, policy: Policy = CREATING, **approved: ColumnAction) -> list[str]:
+    """The columns at fault when these are decided after an approval that left `mode` for later."""
+    whole = mirrored(NAMES) | {"mode": DEFER} | approved
+    approval = Approval(TABLE, NAMES, whole, policy, KINDS, TYPED)
+    return [fault.column for fault in approval.faults_of_later(decided)]
+
+
+def test_a_column_that_was_left_for_later_can_be_decided() -> None:
+    for action in (MIRRORED, IGNORE, CREATE, to("site.mode")):
+        assert later({"mode": action}) == []
+
+
+@pytest.mark.parametrize(
+    ("decided", "at_fault"),
+    [
+        ({"flow": IGNORE}, ["flow"]),
+        ({"speed": IGNORE}, ["speed"]),
+        ({"mode": DEFER}, ["mode"]),
+        ({"mode": to("site.flow")}, ["mode"]),
+        ({"mode": to("pumps.id", Verb.AUTO_CREATE_AND_MAP)}, ["mode"]),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_decided_later_names_its_fault(
+    decided: Actions, at_fault: list[str]
+) -> None:
+    assert later(decided) == at_fault
+
+
+def test_what_was_approved_before_is_not_judged_again() -> None:
+    assert later({"mode": MIRRORED}, policy=Policy(), flow=CREATE) == []
+    assert later({"mode": CREATE}, policy=Policy(), flow=CREATE) == ["mode"]
+
+
+def test_a_binding_from_before_columns_were_decided_later_is_read() -> None:
+    assert msgspec.json.decode(b"[5,null]", type=Binding) == Binding(5)
+    assert msgspec.json.decode(b'[5,{"v":{"verb":"defer"}}]', type=Binding).deferred == ["v"]

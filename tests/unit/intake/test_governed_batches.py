@@ -243,3 +243,17 @@ def test_what_is_set_aside_is_counted_by_schema() -> None:
     place = (TABLE, StagingReason.SCHEMA_REVIEW)
 
     assert met.decisions.staged_rows == {(*place, hash_of(ONE)): 1, (*place, hash_of(TWO)): 2}
+
+
+def test_a_schema_that_flips_at_every_batch_asks_once_and_its_state_does_not_grow() -> None:
+    state, asked_for, sizes = DeviceState(), set(), []
+    for number in range(1, 41):
+        schema = TWO if number % 2 else OTHER
+        met = ruled(batch(change(number), number=number, schema=schema), state=state, policy=STRICT)
+        asked_for |= {schema_hash for schema_hash, _ in asked(met)}
+        assert outcomes(met) == ["schema_review"]
+        state = met.decisions.state.copy()
+        sizes.append(len(state.lineages[TABLE].schemas))
+
+    assert asked_for == {hash_of(TWO), hash_of(OTHER)}
+    assert sizes[1:] == [2] * 39

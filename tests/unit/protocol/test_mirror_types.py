@@ -7,9 +7,13 @@ import pytest
 from ilyama_protocol.fingerprint import Affinity
 from ilyama_protocol.mirror_types import (
     MirrorType,
+    Mixed,
     ValueKind,
     fitted,
+    is_of_kind,
     kinds_of,
+    shared,
+    shared_by,
     type_of,
     widened,
 )
@@ -113,3 +117,55 @@ def test_a_value_is_held_as_its_column_holds_it(
 
     assert found == expected
     assert [*map(type, found)] == [*map(type, expected)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (A.INTEGER, A.INTEGER, A.INTEGER),
+        (A.INTEGER, A.REAL, A.NUMERIC),
+        (A.NUMERIC, A.REAL, A.NUMERIC),
+        (A.TEXT, A.BLOB, A.TEXT),
+        (A.TEXT, A.REAL, Mixed.MIXED),
+        (A.BLOB, A.NUMERIC, Mixed.MIXED),
+        (Mixed.MIXED, A.TEXT, Mixed.MIXED),
+        (Mixed.MIXED, A.REAL, Mixed.MIXED),
+        (None, A.REAL, A.REAL),
+        (None, None, None),
+    ],
+)
+def test_an_affinity_that_is_shared_holds_both(one: Any, other: Any, expected: Any) -> None:
+    assert shared(one, other) == shared(other, one) == expected
+
+
+def test_the_order_of_schemas_makes_no_difference() -> None:
+    schemas = [{"v": A.INTEGER}, {"v": A.REAL, "w": A.BLOB}, {"v": A.TEXT}]
+
+    assert shared_by(schemas) == shared_by(schemas[::-1]) == {"v": Mixed.MIXED, "w": A.BLOB}
+
+
+def test_a_mixed_column_is_a_text_that_holds_all() -> None:
+    values = ["x", 1, EXACT + 1, 0.5, True, {"a": 1}, None]
+
+    assert type_of(Mixed.MIXED, {SMALL}) is TEXT
+    held = ["x", "1", str(EXACT + 1), "0.5", "true", '{"a":1}', None]
+    assert fitted(values, TEXT, Mixed.MIXED) == held
+
+
+@pytest.mark.parametrize(
+    ("value", "affinity", "expected"),
+    [
+        (1, A.INTEGER, True),
+        (1.5, A.INTEGER, True),
+        ("1", A.INTEGER, False),
+        (True, A.REAL, False),
+        ("1", A.TEXT, True),
+        (1, A.TEXT, False),
+        (None, A.TEXT, True),
+        (1, None, True),
+    ],
+)
+def test_a_value_is_of_the_kind_that_its_schema_says(
+    value: Any, affinity: Affinity | None, expected: bool
+) -> None:
+    assert is_of_kind(value, affinity) is expected

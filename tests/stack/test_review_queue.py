@@ -1,0 +1,141 @@
+"""A device that sends ever new schemas fills no list: further ones wait until there is room."""
+
+import pytest
+
+from ilyama_protocol.governance.reviews import OPEN
+from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.reviews import Review
+from ilyama_service.review_evidence import evidence_of
+from tests.governed import (
+    HASH,
+    TABLE,
+    act_on,
+    asked,
+    paused,
+    queue,
+    register,
+    reviewing,
+    reviews,
+)
+from tests.platform import Platform
+
+HASHES = [f"{number:064x}" for number in range(60)]
+MOST = 5
+
+
+@pytest.fixture
+def gateway(platform_without_spark: Platform) -> Gateway:
+    gateway = platform_without_spark.gateway
+    register(gateway, "dev-1")
+    return gateway
+
+
+def ask(gateway: Gateway, *numbers: int, device: str = "dev-1") -> int:
+    """Let a drain ask about schemas by their numbers, in the order in which they came."""
+    questions = [asked(device, HASHES[number], received_at=number) for number in numbers]
+    return queue(gateway, *questions, most=MOST)
+
+
+def open_reviews(gateway: Gateway) -> list[Review]:
+    return [review for review in reviews(gateway) if review.state in OPEN]
+
+
+def open_schemas(gateway: Gateway) -> list[int]:
+    return [HASHES.index(review.schema_hash) for review in open_reviews(gateway)]
+
+
+def waiting(gateway: Gateway, device: str | None = None) -> int:
+    with gateway.transaction() as tx:
+        return tx.review_queue.waiting(None if device is None else (device, TABLE))
+
+
+def test_of_ever_new_hashes_so_many_are_reviewed_and_the_others_wait(gateway: Gateway) -> None:
+    opened = [ask(gateway, *range(first, first + 3)) for first in range(0, 60, 3)]
+
+    assert opened == [3, 2, *[0] * 18]
+    assert open_schemas(gateway) == [0, 1, 2, 3, 4]
+    assert waiting(gateway) == 55
+    assert paused(gateway) == ["dev-1"]
+
+
+def test_where_the_drains_are_cut_makes_no_difference(gateway: Gateway) -> None:
+    register(gateway, "dev-2")
+    ask(gateway, *range(12))
+    for number in range(12):
+        ask(gateway, number, device="dev-2")
+
+    found = [(review.device_id, review.schema_hash) for review in open_reviews(gateway)]
+    assert sorted(found) == [(d, HASHES[n]) for d in ("dev-1", "dev-2") for n in range(MOST)]
+
+
+def test_a_schema_that_waits_is_not_counted_twice(gateway: Gateway) -> None:
+    ask(gateway, *range(10))
+    ask(gateway, *range(10), *range(10))
+
+    assert waiting(gateway, "dev-1") == 5
+    assert waiting(gateway, "dev-2") == 0
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject", "abandon"])
+def test_a_decision_makes_room_for_the_oldest_that_waits(gateway: Gateway, verb: str) -> None:
+    ask(gateway, *range(8))
+    desk = reviewing(gateway, most=MOST)
+
+    getattr(desk, verb)(act_on(open_reviews(gateway)[2]))
+
+    assert open_schemas(gateway) == [0, 1, 3, 4, 5]
+    assert waiting(gateway) == 2
+    assert paused(gateway) == ["dev-1"]
+
+
+def test_when_everything_is_decided_the_lineage_goes_on(gateway: Gateway) -> None:
+    ask(gateway, *range(12))
+    desk = reviewing(gateway, most=MOST)
+    while found := open_reviews(gateway):
+        assert paused(gateway) == ["dev-1"]
+        desk.approve(act_on(found[0]))
+
+    assert len(reviews(gateway)) == 12
+    assert (waiting(gateway), paused(gateway)) == (0, [])
+
+
+def test_one_lineage_leaves_room_for_others(gateway: Gateway) -> None:
+    register(gateway, "dev-2")
+    ask(gateway, *range(20))
+
+    assert ask(gateway, 0, device="dev-2") == 1
+
+
+def test_what_was_approved_in_the_project_meanwhile_waits_no_longer(gateway: Gateway) -> None:
+    register(gateway, "a-1", "a-2", project="a")
+    ask(gateway, *range(7), device="a-1")
+    ask(gateway, 6, device="a-2")
+    desk = reviewing(gateway, most=MOST)
+    (other,) = [review for review in open_reviews(gateway) if review.device_id == "a-2"]
+    desk.approve(act_on(other))
+
+    desk.abandon(act_on(open_reviews(gateway)[0]))
+
+    own = [HASHES.index(r.schema_hash) for r in open_reviews(gateway) if r.device_id == "a-1"]
+    assert (own, waiting(gateway)) == ([1, 2, 3, 4, 5], 0)
+
+
+def test_a_schema_that_waited_keeps_what_was_known_of_it(gateway: Gateway) -> None:
+    ask(gateway, *range(MOST))
+    queue(gateway, asked("dev-1", HASH, received_at=99), drain_id=12, most=MOST)
+    desk = reviewing(gateway, most=MOST)
+    desk.abandon(act_on(open_reviews(gateway)[0]))
+
+    last = open_reviews(gateway)[-1]
+    assert (last.schema_hash, last.opened_by, last.first_received_at) == (HASH, 12, 99)
+    assert (last.evidence["diff"], last.columns is None) == ({"dropped": ["old"]}, False)
+
+
+def test_the_evidence_tells_how_many_wait_behind_a_review(
+    platform_without_spark: Platform, gateway: Gateway
+) -> None:
+    ask(gateway, *range(9))
+    warehouse = platform_without_spark.settings.warehouse
+
+    with gateway.transaction() as tx:
+        assert evidence_of(tx, open_reviews(gateway)[0], warehouse).waiting == 4
