@@ -1,11 +1,14 @@
 """Reviews for tests: what drains ask for, and the people who act on it."""
 
+from collections.abc import Callable
+
 from sqlalchemy import create_engine, text
 
 from ilyama_protocol.fingerprint import schema_hash
+from ilyama_protocol.governance.bindings import Actions
 from ilyama_protocol.governance.classification import SchemaClass, SchemaDiff
-from ilyama_protocol.governance.policies import Policy
-from ilyama_protocol.governance.reviews import ReviewAsked, ReviewState
+from ilyama_protocol.governance.policies import Policy, PolicyChoice, PolicyScope
+from ilyama_protocol.governance.reviews import ReviewAsked, ReviewState, ReviewVerb
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.devices import RegisteredDevice
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
@@ -74,6 +77,46 @@ def act_on(review: Review, note: str | None = None) -> Act:
     return Act(review.review_id, review.action_version, "ann", note)
 
 
-def reviewing(gateway: Gateway, policy: Policy = CREATING) -> Reviewing:
+class Desk:
+    """Where reviews are decided, each act in a transaction of its own."""
+
+    def __init__(self, gateway: Gateway, policy: Policy) -> None:
+        self._gateway = gateway
+        self._reviewing = Reviewing(policy)
+
+    def start(self, act: Act) -> Review:
+        return self._act(ReviewVerb.START, act)
+
+    def approve(self, act: Act, actions: Actions | None = None) -> Review:
+        return self._act(ReviewVerb.APPROVE, act, actions)
+
+    def reject(self, act: Act) -> Review:
+        return self._act(ReviewVerb.REJECT, act)
+
+    def abandon(self, act: Act) -> Review:
+        return self._act(ReviewVerb.ABANDON, act)
+
+    def reopen(self, act: Act) -> Review:
+        return self._act(ReviewVerb.REOPEN, act)
+
+    def choose(self, scope: PolicyScope, choice: PolicyChoice, *, actor: str) -> Policy:
+        return self.change(scope, lambda _: choice, actor=actor)
+
+    def change(
+        self, scope: PolicyScope, changed: Callable[[PolicyChoice], PolicyChoice], *, actor: str
+    ) -> Policy:
+        with self._gateway.transaction() as tx:
+            policy = self._reviewing.change(tx, scope, changed, actor=actor)
+            tx.commit()
+        return policy
+
+    def _act(self, verb: ReviewVerb, act: Act, actions: Actions | None = None) -> Review:
+        with self._gateway.transaction() as tx:
+            review = self._reviewing.act(tx, verb, act, actions)
+            tx.commit()
+        return review
+
+
+def reviewing(gateway: Gateway, policy: Policy = CREATING) -> Desk:
     """The desk where reviews are decided."""
-    return Reviewing(gateway, policy)
+    return Desk(gateway, policy)

@@ -13,6 +13,7 @@ from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb
 from ilyama_protocol.governance.classification import SchemaClass
 from ilyama_protocol.governance.reviews import ReviewState, ReviewVerb
 from ilyama_protocol.moments import utc
+from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
 from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
@@ -143,7 +144,8 @@ def list_reviews(
 @router.get("/v1/reviews/{review_id}", responses=documented(401, 404, 422, 429, 503))
 def show_review(parts: PartsHere, _: PrincipalHere, review_id: ReviewId) -> ReviewDetail:
     """One review with its evidence: what changed, who sends it, what waits, what would come."""
-    return _with_evidence(parts, review_id, None)
+    with parts.gateway.transaction() as tx:
+        return _with_evidence(tx, parts, review_id, None)
 
 
 @router.post(
@@ -158,8 +160,8 @@ async def try_approval(mutation: MutationHere, review_id: ReviewId) -> Response:
     It takes the body of an approval, and refuses what an approval would.
     """
 
-    def act(body: TrialBody) -> ReviewDetail:
-        return _with_evidence(mutation.parts, review_id, body)
+    def act(tx: Transaction, body: TrialBody) -> ReviewDetail:
+        return _with_evidence(tx, mutation.parts, review_id, body)
 
     return await mutation.carry_out(TrialBody, act)
 
@@ -176,8 +178,9 @@ async def approve_review(mutation: MutationHere, review_id: ReviewId) -> Respons
     That binds the schema in the whole project and lets the lineages go on.
     """
 
-    def act(body: ApprovalBody) -> ReviewItem:
-        return _acted(mutation, ReviewVerb.APPROVE, review_id, body, _actions(body))
+    def act(tx: Transaction, body: ApprovalBody) -> ReviewItem:
+        chosen = _act(mutation, review_id, body)
+        return _acted(tx, mutation.parts, ReviewVerb.APPROVE, chosen, _actions(body))
 
     return await mutation.carry_out(ApprovalBody, act)
 
@@ -196,22 +199,22 @@ async def act_on_review(mutation: MutationHere, review_id: ReviewId, verb: Other
     decision pauses it.
     """
 
-    def act(body: ActBody) -> ReviewItem:
-        return _acted(mutation, ReviewVerb(verb), review_id, body, None)
+    def act(tx: Transaction, body: ActBody) -> ReviewItem:
+        chosen = _act(mutation, review_id, body)
+        return _acted(tx, mutation.parts, ReviewVerb(verb), chosen, None)
 
     return await mutation.carry_out(ActBody, act)
 
 
+def _act(mutation: Mutation, review_id: int, body: ActBody) -> Act:
+    return Act(review_id, body.action_version, mutation.actor, body.note)
+
+
 def _acted(
-    mutation: Mutation,
-    verb: ReviewVerb,
-    review_id: int,
-    body: ActBody,
-    actions: Actions | None,
+    tx: Transaction, parts: Parts, verb: ReviewVerb, act: Act, actions: Actions | None
 ) -> ReviewItem:
-    chosen = Act(review_id, body.action_version, mutation.actor, body.note)
     with _refusals():
-        return _item(mutation.parts.reviewing.act(verb, chosen, actions))
+        return _item(parts.reviewing.act(tx, verb, act, actions))
 
 
 @contextmanager
@@ -233,9 +236,11 @@ def _sentence(error: Exception) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _with_evidence(parts: Parts, review_id: int, trial: TrialBody | None) -> ReviewDetail:
+def _with_evidence(
+    tx: Transaction, parts: Parts, review_id: int, trial: TrialBody | None
+) -> ReviewDetail:
     actions = None if trial is None else _actions(trial)
-    with _refusals(), parts.gateway.transaction() as tx:
+    with _refusals():
         review = review_as_seen(tx, review_id, None if trial is None else trial.action_version)
         if trial is not None:
             parts.reviewing.refuse_approval(tx, review, actions)
