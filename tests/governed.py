@@ -59,7 +59,7 @@ def queue(gateway: Gateway, *reviews: ReviewAsked, drain_id: int = 7) -> int:
 def reviews(gateway: Gateway, state: ReviewState | None = None) -> list[Review]:
     """All reviews, the oldest first."""
     with gateway.transaction() as tx:
-        return tx.reviews.page(ReviewFilter(state), after=None, limit=10_000)[::-1]
+        return tx.reviews.page(ReviewFilter(state), limit=10_000)[::-1]
 
 
 def paused(gateway: Gateway) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Response
@@ -15,7 +15,7 @@ from ilyama_protocol.governance.reviews import ReviewState, ReviewVerb
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
-from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, decode_cursor, page_of
+from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, newest_first
 from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
 from ilyama_service.api.mutations import Mutation, MutationBody, MutationHere, described
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
@@ -33,12 +33,6 @@ _LONGEST_NOTE = 2_000
 router = APIRouter(tags=["reviews"])
 ReviewId = Annotated[int, Path(ge=1, le=HIGHEST_ID)]
 OtherVerb = Literal["start", "reject", "abandon", "reopen"]
-
-
-class ReviewPlace(NamedTuple):
-    """Where a page of reviews ended."""
-
-    review_id: Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_ID)]
 
 
 class ColumnItem(BaseModel):
@@ -129,15 +123,13 @@ def list_reviews(
     parts: PartsHere, _: PrincipalHere, query: Annotated[ReviewQuery, Query()]
 ) -> Page[ReviewItem]:
     """Reviews, newest first."""
-    before = decode_cursor(query.cursor, ReviewPlace)
     wanted = ReviewFilter(query.state, query.source_table, query.project, query.device)
     with parts.gateway.transaction() as tx:
-        found = tx.reviews.page(
-            wanted, after=None if before is None else before.review_id, limit=query.limit + 1
+        reviews, cursor = newest_first(
+            query,
+            lambda before, limit: tx.reviews.page(wanted, before=before, limit=limit),
+            lambda review: review.review_id,
         )
-    reviews, cursor = page_of(
-        found, limit=query.limit, place=lambda review: ReviewPlace(review.review_id)
-    )
     return Page(items=[_item(review) for review in reviews], next_cursor=cursor)
 
 

@@ -32,7 +32,7 @@ def wanted(
 def list_reviews(wanted: ReviewFilter, *, limit: int, as_json: bool) -> None:
     """Print reviews, the newest first."""
     with records() as (_, gateway), gateway.transaction() as tx:
-        found = tx.reviews.page(wanted, after=None, limit=limit)
+        found = tx.reviews.page(wanted, limit=limit)
     if as_json:
         for review in found:
             typer.echo(msgspec.json.encode(review._asdict()).decode())
