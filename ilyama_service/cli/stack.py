@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ from ilyama_service.dagster_home import DagsterHome
 from ilyama_service.simulator.record import record_directory
 from ilyama_service.stack.parts import Part, parts_of
 from ilyama_service.stack.status import PartHealth, Status, part_healths, status_of
+from ilyama_service.stack.stopping import announce_stop
 from ilyama_service.stack.supervision import StackRunning, Supervisor
 
 _HEALTHY_WITHIN_S: Final = 300
@@ -50,7 +52,8 @@ def up(*, simulator: bool, detach: bool) -> None:
     parts = parts_of(settings, simulator=simulator)
     _require_means(settings, parts)
     with stop_signals():
-        watched = WatchedSupervisor(supervisor, parts, attached=not detach)
+        announce = partial(announce_stop, settings, supervisor)
+        watched = WatchedSupervisor(supervisor, parts, attached=not detach, before_stop=announce)
         try:
             watched.start()
             wait_until_healthy(settings, watched)
@@ -72,6 +75,7 @@ def down() -> None:
         console.print("No stack is running.")
         return
     with console.status("Stopping ..."):
+        announce_stop(settings, supervisor)
         if not wait_until(lambda: _stops(supervisor), within_s=STOPPED_WITHIN_S):
             raise StackFailed("the stack does not stop; see `ilyama logs supervisor`.")
     console.print("Stopped.")

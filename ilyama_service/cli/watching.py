@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
@@ -33,10 +33,18 @@ class _Stopped(BaseException):
 class WatchedSupervisor:
     """A supervisor that is started again when it is killed, as long as this process watches it."""
 
-    def __init__(self, supervisor: Supervisor, parts: Sequence[Part], *, attached: bool) -> None:
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        parts: Sequence[Part],
+        *,
+        attached: bool,
+        before_stop: Callable[[], None],
+    ) -> None:
         self.supervisor = supervisor
         self._parts = parts
         self._attached = attached
+        self._before_stop = before_stop
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -71,6 +79,7 @@ class WatchedSupervisor:
         if self._process is None:
             return
         errors.print("\nStopping every part in order ...")
+        self._before_stop()
         self._process.terminate()
         try:
             self._process.wait(STOPPED_WITHIN_S)

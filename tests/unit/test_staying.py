@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 from typing import cast
 
 import pytest
@@ -28,6 +28,7 @@ class _KilledOnce:
     def __init__(self, first: str) -> None:
         self._first = first
         self.lives: list[subprocess.Popen[bytes]] = []
+        self.announced = Event()
 
     def start(self, parts: object, *, attached: bool) -> subprocess.Popen[bytes]:
         del parts, attached
@@ -49,7 +50,9 @@ def _own_signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _watched(supervisor: _KilledOnce) -> watching.WatchedSupervisor:
-    watched = watching.WatchedSupervisor(cast(Supervisor, supervisor), [], attached=True)
+    watched = watching.WatchedSupervisor(
+        cast(Supervisor, supervisor), [], attached=True, before_stop=supervisor.announced.set
+    )
     watched.start()
     return watched
 
@@ -62,7 +65,9 @@ def test_a_supervisor_that_was_started_again_is_stopped_too() -> None:
     asked.start()
     with pytest.raises(typer.Exit), watching.stop_signals():
         watched.stay()
+    assert not supervisor.announced.is_set()
     watched.stop()
+    assert supervisor.announced.is_set()
     assert [life.poll() for life in supervisor.lives] == [-signal.SIGKILL, -signal.SIGTERM]
 
 
