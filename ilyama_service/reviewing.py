@@ -1,4 +1,4 @@
-"""What people do with reviews and policies: each act is one transaction, with a line in the audit.
+"""What people do with reviews and policies: each act leaves a line in the audit.
 
 PlatformError
 ├── ReviewNotFound    there is no such review
@@ -34,7 +34,7 @@ from ilyama_protocol.governance.policies import (
 from ilyama_protocol.governance.reviews import OPEN, STEPS, ReviewState, ReviewVerb
 from ilyama_protocol.validation.envelopes import is_table_name
 from ilyama_resources.errors import PlatformError
-from ilyama_resources.postgres import Gateway, Transaction
+from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.bindings import BindingScope
 from ilyama_resources.postgres.review_queue import MOST_OPEN
 from ilyama_resources.postgres.reviews import Decision, Review, Sharer
@@ -73,56 +73,46 @@ class Act(NamedTuple):
 
 
 class Reviewing:
-    """Acts on the reviews and policies of one platform."""
+    """Acts on reviews and policies, within a transaction that is the caller's to commit."""
 
-    def __init__(self, gateway: Gateway, default: Policy, *, most_open: int = MOST_OPEN) -> None:
+    def __init__(self, default: Policy, *, most_open: int = MOST_OPEN) -> None:
         """Act where no project chose by `default`, with so many open reviews of a lineage."""
-        self._gateway = gateway
         self._default = default
         self._most_open = most_open
 
-    def act(self, verb: ReviewVerb, act: Act, actions: Actions | None = None) -> Review:
+    def act(
+        self, tx: Transaction, verb: ReviewVerb, act: Act, actions: Actions | None = None
+    ) -> Review:
         """Do what a verb says; an approval and a later decision take actions."""
         match verb:
             case ReviewVerb.START:
-                return self.start(act)
+                return self._start(tx, act)
             case ReviewVerb.APPROVE:
-                return self.approve(act, actions)
+                return self._approve(tx, act, actions)
             case ReviewVerb.REOPEN:
-                return self.reopen(act)
+                return self._reopen(tx, act)
             case ReviewVerb.DECIDE:
-                return self.decide(act, actions or {})
+                return self._decide(tx, act, actions or {})
             case _:
-                return self._close(act, verb)
+                return self._close(tx, act, verb)
 
-    def start(self, act: Act) -> Review:
-        """Say that somebody looks at a review."""
-        with self._gateway.transaction() as tx:
-            review = _acted_on(tx, act, ReviewVerb.START)
-            tx.reviews.start(review, note=act.note)
-            return _finished(tx, act, ReviewVerb.START, review, {"note": act.note})
+    def _start(self, tx: Transaction, act: Act) -> Review:
+        review = _acted_on(tx, act, ReviewVerb.START)
+        tx.reviews.start(review, note=act.note)
+        return _finished(tx, act, ReviewVerb.START, review, {"note": act.note})
 
-    def reject(self, act: Act) -> Review:
-        """Refuse a schema: its lineage stays paused and its rows staged."""
-        return self._close(act, ReviewVerb.REJECT)
-
-    def abandon(self, act: Act) -> Review:
-        """Leave a schema undecided: its lineage stays paused while the device sends it."""
-        return self._close(act, ReviewVerb.ABANDON)
-
-    def approve(self, act: Act, actions: Actions | None = None) -> Review:
+    def _approve(self, tx: Transaction, act: Act, actions: Actions | None) -> Review:
         """Bind a schema for its project, or its device, and let the lineages go on.
 
         Columns that no action is named for are mirrored only when none is named at all.
         """
-        with self._gateway.transaction() as tx:
-            review = _acted_on(tx, act, ReviewVerb.APPROVE)
-            chosen = mirrored(review.column_names) if actions is None else actions
-            self._refuse_unfit(tx, review, chosen)
-            told = self._approve(tx, act, review, chosen)
-            return _finished(tx, act, ReviewVerb.APPROVE, review, told)
+        review = _acted_on(tx, act, ReviewVerb.APPROVE)
+        chosen = mirrored(review.column_names) if actions is None else actions
+        self._refuse_unfit(tx, review, chosen)
+        told = self._bind(tx, act, review, chosen)
+        return _finished(tx, act, ReviewVerb.APPROVE, review, told)
 
-    def _approve(
+    def _bind(
         self, tx: Transaction, act: Act, review: Review, actions: Actions
     ) -> dict[str, object]:
         sharing = [other for other in tx.reviews.alike(review) if other.state in OPEN]
@@ -154,22 +144,21 @@ class Reviewing:
         chosen = mirrored(review.column_names) if actions is None else actions
         self._refuse_unfit(tx, review, chosen)
 
-    def decide(self, act: Act, actions: Actions) -> Review:
+    def _decide(self, tx: Transaction, act: Act, actions: Actions) -> Review:
         """Decide columns that an approval has left for later; the others stay as they are."""
-        with self._gateway.transaction() as tx:
-            review = _acted_on(tx, act, ReviewVerb.DECIDE)
-            approved = review.actions or {}
-            approval = self._approval(tx, review, approved, *actions.values())
-            _refuse(approval.faults_of_later(actions))
-            origin = review.shared_from or review.review_id
-            if not tx.bindings.decide(origin, stored_actions(approved | actions)):
-                told = "keeps its lineage paused, or another took its place"
-                raise ReviewConflict(f"the approval of review {review.review_id} {told}: reopen it")
-            tx.registries.ensure_keys(_kinds_to_create(review, actions))
-            tx.reviews.change_actions(origin, approved | actions, note=act.note)
-            told_actions = {name: _told_action(action) for name, action in actions.items()}
-            told_now: dict[str, object] = {"actions": told_actions, "note": act.note}
-            return _finished(tx, act, ReviewVerb.DECIDE, review, told_now)
+        review = _acted_on(tx, act, ReviewVerb.DECIDE)
+        approved = review.actions or {}
+        approval = self._approval(tx, review, approved, *actions.values())
+        _refuse(approval.faults_of_later(actions))
+        origin = review.shared_from or review.review_id
+        if not tx.bindings.decide(origin, stored_actions(approved | actions)):
+            told = "keeps its lineage paused, or another took its place"
+            raise ReviewConflict(f"the approval of review {review.review_id} {told}: reopen it")
+        tx.registries.ensure_keys(_kinds_to_create(review, actions))
+        tx.reviews.change_actions(origin, approved | actions, note=act.note)
+        told_actions = {name: _told_action(action) for name, action in actions.items()}
+        told_now: dict[str, object] = {"actions": told_actions, "note": act.note}
+        return _finished(tx, act, ReviewVerb.DECIDE, review, told_now)
 
     def _refuse_unfit(self, tx: Transaction, review: Review, actions: Actions) -> None:
         _refuse(self._approval(tx, review, actions).faults())
@@ -187,54 +176,58 @@ class Reviewing:
             review.columns or (),
         )
 
-    def reopen(self, act: Act) -> Review:
+    def _reopen(self, tx: Transaction, act: Act) -> Review:
         """Ask again about a schema whose decision keeps its lineage paused."""
-        with self._gateway.transaction() as tx:
-            review = _acted_on(tx, act, ReviewVerb.REOPEN)
-            if not _may_be_asked_again(review):
-                raise ReviewConflict(f"review {review.review_id} is {review.state} and binds")
-            if _is_asked_already(review, tx.reviews.alike(review)):
-                raise ReviewConflict(f"a review of {review.schema_hash} is open already")
-            review_id = tx.reviews.reopen(review, actor=act.actor, note=act.note)
-            again = act._replace(review_id=review_id)
-            told: dict[str, object] = {"reopens": review.review_id, "note": act.note}
-            return _finished(tx, again, ReviewVerb.REOPEN, review, told)
+        review = _acted_on(tx, act, ReviewVerb.REOPEN)
+        if not _may_be_asked_again(review):
+            raise ReviewConflict(f"review {review.review_id} is {review.state} and binds")
+        if _is_asked_already(review, tx.reviews.alike(review)):
+            raise ReviewConflict(f"a review of {review.schema_hash} is open already")
+        review_id = tx.reviews.reopen(review, actor=act.actor, note=act.note)
+        again = act._replace(review_id=review_id)
+        told: dict[str, object] = {"reopens": review.review_id, "note": act.note}
+        return _finished(tx, again, ReviewVerb.REOPEN, review, told)
 
-    def choose(self, scope: PolicyScope, choice: PolicyChoice, *, actor: str) -> Policy:
+    def _close(self, tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
+        """Reject or abandon; a rejected schema keeps its lineage paused, an abandoned one maybe."""
+        review = _acted_on(tx, act, verb)
+        decision = Decision(STEPS[verb].after, act.actor, act.note)
+        tx.reviews.decide([review.review_id], decision, by=review.review_id)
+        lineage = (review.device_id, review.source_table)
+        tx.review_queue.fill([lineage], most=self._most_open)
+        resumed = [device_id for device_id, _ in tx.reviews.resume(review)]
+        return _finished(tx, act, verb, review, {"note": act.note, "resumed": resumed})
+
+    def choose(
+        self, tx: Transaction, scope: PolicyScope, choice: PolicyChoice, *, actor: str
+    ) -> Policy:
         """Set the policies of a project or table; tell what holds there now."""
-        return self.change(scope, lambda _: choice, actor=actor)
+        return self.change(tx, scope, lambda _: choice, actor=actor)
 
     def change(
-        self, scope: PolicyScope, changed: Callable[[PolicyChoice], PolicyChoice], *, actor: str
+        self,
+        tx: Transaction,
+        scope: PolicyScope,
+        changed: Callable[[PolicyChoice], PolicyChoice],
+        *,
+        actor: str,
     ) -> Policy:
         """Make another choice of the present one; nobody else chooses in between."""
         if scope.source_table != EVERY_TABLE and not is_table_name(scope.source_table):
             raise UnfitScope("no table of a device can have this name")
-        with self._gateway.transaction() as tx:
-            tx.reviews.alone()
-            choices = tx.policies.of([scope.project_id])
-            old = choices.get(scope, PolicyChoice())
-            choice = changed(old)
-            tx.policies.choose(scope, choice)
-            tx.audit.record(
-                actor=actor,
-                verb="set",
-                resource=f"policy/{scope.project_id}/{scope.source_table}",
-                old=_told(old),
-                new=_told(choice),
-            )
-            tx.commit()
+        tx.reviews.alone()
+        choices = tx.policies.of([scope.project_id])
+        old = choices.get(scope, PolicyChoice())
+        choice = changed(old)
+        tx.policies.choose(scope, choice)
+        tx.audit.record(
+            actor=actor,
+            verb="set",
+            resource=f"policy/{scope.project_id}/{scope.source_table}",
+            old=_told(old),
+            new=_told(choice),
+        )
         return resolved(self._default, choices | {scope: choice}, scope)
-
-    def _close(self, act: Act, verb: ReviewVerb) -> Review:
-        with self._gateway.transaction() as tx:
-            review = _acted_on(tx, act, verb)
-            decision = Decision(STEPS[verb].after, act.actor, act.note)
-            tx.reviews.decide([review.review_id], decision, by=review.review_id)
-            lineage = (review.device_id, review.source_table)
-            tx.review_queue.fill([lineage], most=self._most_open)
-            resumed = [device_id for device_id, _ in tx.reviews.resume(review)]
-            return _finished(tx, act, verb, review, {"note": act.note, "resumed": resumed})
 
     def _policy(self, tx: Transaction, review: Review) -> Policy:
         scope = PolicyScope(review.project_id or NO_PROJECT, review.source_table)
@@ -294,7 +287,7 @@ def _kinds_to_create(review: Review, actions: Actions) -> dict[str, str]:
 def _finished(
     tx: Transaction, act: Act, verb: str, review: Review, told: dict[str, object]
 ) -> Review:
-    """Write the line of the audit, make it all durable, and show the review as it is now."""
+    """Write the line of the audit, and show the review as it is now."""
     after = tx.reviews.find(act.review_id)
     if after is None:
         raise ReviewNotFound(f"there is no review {act.review_id}")
@@ -305,7 +298,6 @@ def _finished(
         old={"state": review.state, "action_version": review.action_version},
         new={"state": after.state, "action_version": after.action_version} | told,
     )
-    tx.commit()
     return after
 
 

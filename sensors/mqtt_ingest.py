@@ -152,5 +152,5 @@ def _bury_dead_runs(context: SensorEvaluationContext, gateway: Gateway) -> str:
     dead = dead_runs(context.instance, gateway, requested_before=long_ago)
     for run_id in dead & before.suspects:
         report_dead(context.instance, run_id)
-        context.log.error(f"run {run_id} had died; it is reported as failed")
+        context.log.error(f"run {run_id} had died; Dagster is told so")
     return msgspec.json.encode(Cursor(dead - before.suspects)).decode()

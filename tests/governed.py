@@ -1,11 +1,14 @@
 """Reviews for tests: what drains ask for, and the people who act on it."""
 
+from collections.abc import Callable
+
 from sqlalchemy import create_engine, text
 
 from ilyama_protocol.fingerprint import schema_hash
+from ilyama_protocol.governance.bindings import Actions
 from ilyama_protocol.governance.classification import SchemaClass, SchemaDiff
-from ilyama_protocol.governance.policies import Policy
-from ilyama_protocol.governance.reviews import ReviewAsked, ReviewState
+from ilyama_protocol.governance.policies import Policy, PolicyChoice, PolicyScope
+from ilyama_protocol.governance.reviews import ReviewAsked, ReviewState, ReviewVerb
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.devices import RegisteredDevice
 from ilyama_resources.postgres.review_queue import MOST_OPEN
@@ -57,7 +60,7 @@ def queue(gateway: Gateway, *reviews: ReviewAsked, drain_id: int = 7, most: int 
 def reviews(gateway: Gateway, state: ReviewState | None = None) -> list[Review]:
     """All reviews, the oldest first."""
     with gateway.transaction() as tx:
-        return tx.reviews.page(ReviewFilter(state), after=None, limit=10_000)[::-1]
+        return tx.reviews.page(ReviewFilter(state), limit=10_000)[::-1]
 
 
 def paused(gateway: Gateway) -> list[str]:
@@ -75,6 +78,49 @@ def act_on(review: Review, note: str | None = None) -> Act:
     return Act(review.review_id, review.action_version, "ann", note)
 
 
-def reviewing(gateway: Gateway, policy: Policy = CREATING, *, most: int = MOST_OPEN) -> Reviewing:
+class Desk:
+    """Where reviews are decided, each act in a transaction of its own."""
+
+    def __init__(self, gateway: Gateway, policy: Policy, *, most: int) -> None:
+        self._gateway = gateway
+        self._reviewing = Reviewing(policy, most_open=most)
+
+    def start(self, act: Act) -> Review:
+        return self._act(ReviewVerb.START, act)
+
+    def approve(self, act: Act, actions: Actions | None = None) -> Review:
+        return self._act(ReviewVerb.APPROVE, act, actions)
+
+    def reject(self, act: Act) -> Review:
+        return self._act(ReviewVerb.REJECT, act)
+
+    def abandon(self, act: Act) -> Review:
+        return self._act(ReviewVerb.ABANDON, act)
+
+    def reopen(self, act: Act) -> Review:
+        return self._act(ReviewVerb.REOPEN, act)
+
+    def decide(self, act: Act, actions: Actions) -> Review:
+        return self._act(ReviewVerb.DECIDE, act, actions)
+
+    def choose(self, scope: PolicyScope, choice: PolicyChoice, *, actor: str) -> Policy:
+        return self.change(scope, lambda _: choice, actor=actor)
+
+    def change(
+        self, scope: PolicyScope, changed: Callable[[PolicyChoice], PolicyChoice], *, actor: str
+    ) -> Policy:
+        with self._gateway.transaction() as tx:
+            policy = self._reviewing.change(tx, scope, changed, actor=actor)
+            tx.commit()
+        return policy
+
+    def _act(self, verb: ReviewVerb, act: Act, actions: Actions | None = None) -> Review:
+        with self._gateway.transaction() as tx:
+            review = self._reviewing.act(tx, verb, act, actions)
+            tx.commit()
+        return review
+
+
+def reviewing(gateway: Gateway, policy: Policy = CREATING, *, most: int = MOST_OPEN) -> Desk:
     """The desk where reviews are decided."""
-    return Reviewing(gateway, policy, most_open=most)
+    return Desk(gateway, policy, most=most)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from paho.mqtt.client import Client, MQTTMessage, MQTTv5
+from paho.mqtt.client import Client, MQTTMessage, MQTTv5, topic_matches_sub
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -32,6 +32,7 @@ MOST_IN_FLIGHT: Final = 200
 # Topic, user properties and header of a packet beside its payload, generously.
 _PACKET_OVERHEAD: Final = 64 * 1024
 _LOOK_AGAIN_S: Final = 0.2
+_HEARS_OUT_S: Final = 5.0
 
 Listener = Callable[[str, bytes], None]
 """Takes the topic and the payload of a message that came."""
@@ -79,7 +80,8 @@ class MqttClient:
         self._persistent = persistent
         self._room = threading.BoundedSemaphore(most_in_flight)
         self._pending: dict[int, _Pending | _Acknowledged] = {}
-        self._topics: list[str] = []
+        self._listeners: dict[str, Listener] = {}
+        self._hearing = threading.RLock()
         self._backoff = Backoff()
         self._connected = threading.Event()
         self._answer: ReasonCode | None = None
@@ -125,8 +127,7 @@ class MqttClient:
 
         To be called before `start`: a client counts as connected when it hears everything.
         """
-        self._topics.append(topic_filter)
-        self._client.message_callback_add(topic_filter, self._received_by(listener))
+        self._listeners[topic_filter] = listener
 
     def publish(
         self, topic: str, payload: bytes, properties: Mapping[str, str] | None = None
@@ -155,9 +156,15 @@ class MqttClient:
         return sum(entry.since <= since for entry in waiting)
 
     def stop(self) -> None:
-        """Disconnect; what is not acknowledged yet will never be."""
+        """Disconnect; what the broker has not acknowledged yet it never will.
+
+        What a listener has heard is acknowledged first, unless it listens for very long.
+        """
+        heard_out = self._hearing.acquire(timeout=_HEARS_OUT_S)
         self._stopped = True
         self._client.disconnect()
+        if heard_out:
+            self._hearing.release()
         self._client.loop_stop()
         for entry in list(self._pending.values()):
             if isinstance(entry, _Pending):
@@ -240,9 +247,9 @@ class MqttClient:
         self.counters.connects += 1
         self._note_messages_sent_again()
         log_event("connected", client_id=self._client_id, broker=self._address)
-        if self._topics:
+        if self._listeners:
             options = SubscribeOptions(qos=1)
-            self._client.subscribe([(topic, options) for topic in self._topics])
+            self._client.subscribe([(topic, options) for topic in self._listeners])
         else:
             self._connected.set()
 
@@ -279,19 +286,31 @@ class MqttClient:
         delay: Any = self._backoff.next_delay()
         self._client.reconnect_delay_set(delay, delay)
 
-    def _received_by(self, listener: Listener) -> Callable[[Client, Any, MQTTMessage], None]:
-        def receive(_: Client, __: Any, message: MQTTMessage) -> None:
+    def _received(self, client: Client, _: Any, message: MQTTMessage) -> None:
+        with self._hearing:
+            if self._stopped:
+                # Its acknowledgement would not leave any more: the broker keeps it.
+                return
             self.counters.received += 1
-            try:
-                listener(message.topic, bytes(message.payload))
-            except Exception:
-                log_event("listener_failed", level=logging.ERROR, client_id=self._client_id)
-                logging.getLogger(__name__).exception("A listener failed.")
+            for topic_filter, listener in self._listeners.items():
+                if topic_matches_sub(topic_filter, message.topic):
+                    self._tell(listener, message)
+            client.ack(message.mid, message.qos)
 
-        return receive
+    def _tell(self, listener: Listener, message: MQTTMessage) -> None:
+        try:
+            listener(message.topic, bytes(message.payload))
+        except Exception:
+            log_event("listener_failed", level=logging.ERROR, client_id=self._client_id)
+            logging.getLogger(__name__).exception("A listener failed.")
 
     def _make_client(self) -> Client:
-        client = Client(CallbackAPIVersion.VERSION2, client_id=self._client_id, protocol=MQTTv5)
+        client = Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=self._client_id,
+            protocol=MQTTv5,
+            manual_ack=True,
+        )
         client.username_pw_set(self._address.username, self._address.password)
         if self._address.tls is not None:
             client.tls_set_context(self._address.tls)
@@ -303,6 +322,7 @@ class MqttClient:
         client.on_connect_fail = self._connection_failed
         client.on_subscribe = self._subscribed
         client.on_publish = self._published
+        client.on_message = self._received
         return client
 
 

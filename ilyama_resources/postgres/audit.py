@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, func, insert, select
 
 from ilyama_resources.postgres.copying import shown
+from ilyama_resources.postgres.paging import newest_first
 from ilyama_resources.postgres.schema import AUDIT_LOG
 
 
@@ -63,9 +64,7 @@ class AuditLog:
         self, wanted: AuditFilter = EVERYTHING, *, limit: int, before: int | None = None
     ) -> list[AuditEntry]:
         """The newest lines first, below a number when one is given."""
-        query = select(*_FIELDS).order_by(AUDIT_LOG.c.audit_id.desc()).limit(limit)
-        if before is not None:
-            query = query.where(AUDIT_LOG.c.audit_id < before)
+        query = newest_first(select(*_FIELDS), AUDIT_LOG.c.audit_id, before=before, limit=limit)
         for name, word in wanted._asdict().items():
             if word is not None:
                 query = query.where(AUDIT_LOG.c[name] == shown(word))

@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.exc import IntegrityError
 
 from ilyama_resources.errors import PlatformError
+from ilyama_resources.postgres.paging import newest_first
 from ilyama_resources.postgres.schema import (
     DRAIN,
     DRAIN_SEAL,
@@ -159,11 +160,6 @@ class Drains:
         )
         return self._connection.execute(statement).rowcount == 1
 
-    def newest(self, *, limit: int) -> list[Drain]:
-        """The newest drains, newest first."""
-        query = select(*_FIELDS).order_by(DRAIN.c.drain_id.desc()).limit(limit)
-        return [_drain(tuple(row)) for row in self._connection.execute(query)]
-
     def page(
         self,
         *,
@@ -173,11 +169,9 @@ class Drains:
         limit: int,
     ) -> list[Drain]:
         """The next drains below an id, newest first."""
-        query = select(*_FIELDS).order_by(DRAIN.c.drain_id.desc()).limit(limit)
+        query = newest_first(select(*_FIELDS), DRAIN.c.drain_id, before=before, limit=limit)
         for column, value in ((DRAIN.c.state, state), (DRAIN.c.day, day)):
             query = query if value is None else query.where(column == value)
-        if before is not None:
-            query = query.where(DRAIN.c.drain_id < before)
         return [_drain(tuple(row)) for row in self._connection.execute(query)]
 
     def last_done(self) -> Drain | None:

@@ -5,24 +5,29 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_resources.postgres.schema import IDEMPOTENT_ANSWER
 
 REMEMBERED_FOR: Final = timedelta(days=1)
+_A = IDEMPOTENT_ANSWER.c
+_KEY: Final = (_A.token_hash, _A.idempotency_key)
+
+
+class Asked(NamedTuple):
+    """What is asked for, by whom and under which key."""
+
+    token_hash: str
+    idempotency_key: str
+    body_sha256: str
 
 
 class IdempotentAnswer(NamedTuple):
     """What was answered to a request, and to which body."""
 
-    token_hash: str
-    idempotency_key: str
     body_sha256: str
     answer: str
-
-
-_FIELDS = [IDEMPOTENT_ANSWER.c[name] for name in IdempotentAnswer._fields]
 
 
 class IdempotentAnswers:
@@ -31,21 +36,31 @@ class IdempotentAnswers:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def find(self, token_hash: str, idempotency_key: str) -> IdempotentAnswer | None:
+    def alone(self, asked: Asked) -> None:
+        """Let nobody else answer under this key until the transaction ends."""
+        name = f"ilyama answer {asked.token_hash} {asked.idempotency_key}"
+        self._connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
+
+    def find(self, asked: Asked) -> IdempotentAnswer | None:
         """What was answered under a key within the last day."""
-        query = select(*_FIELDS).where(
-            IDEMPOTENT_ANSWER.c.token_hash == token_hash,
-            IDEMPOTENT_ANSWER.c.idempotency_key == idempotency_key,
-            IDEMPOTENT_ANSWER.c.answered_at >= datetime.now(UTC) - REMEMBERED_FOR,
+        query = select(_A.body_sha256, _A.answer).where(
+            _A.token_hash == asked.token_hash,
+            _A.idempotency_key == asked.idempotency_key,
+            _A.answered_at >= datetime.now(UTC) - REMEMBERED_FOR,
         )
         row = self._connection.execute(query).first()
         return None if row is None else IdempotentAnswer(*row)
 
-    def remember(self, answer: IdempotentAnswer) -> None:
+    def remember(self, asked: Asked, answer: str) -> None:
         """Keep an answer for a day, and forget those that are older."""
         now = datetime.now(UTC)
-        too_old = IDEMPOTENT_ANSWER.c.answered_at < now - REMEMBERED_FOR
-        self._connection.execute(delete(IDEMPOTENT_ANSWER).where(too_old))
-        values = answer._asdict() | {"answered_at": now}
+        self._forget(answered_before=now - REMEMBERED_FOR)
+        values = asked._asdict() | {"answer": answer, "answered_at": now}
         statement = insert(IDEMPOTENT_ANSWER).values(**values)
-        self._connection.execute(statement.on_conflict_do_nothing())
+        self._connection.execute(statement.on_conflict_do_update(index_elements=_KEY, set_=values))
+
+    def _forget(self, *, answered_before: datetime) -> None:
+        # Those that somebody else forgets at this moment are left to them.
+        old = select(*_KEY).where(_A.answered_at < answered_before)
+        unheld = old.with_for_update(skip_locked=True)
+        self._connection.execute(delete(IDEMPOTENT_ANSWER).where(tuple_(*_KEY).in_(unheld)))

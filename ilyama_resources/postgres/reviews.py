@@ -29,6 +29,7 @@ from ilyama_protocol.governance.bindings import Actions
 from ilyama_protocol.governance.reviews import OPEN, ReviewState
 from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_resources.postgres.copying import copied, shown
+from ilyama_resources.postgres.paging import newest_first
 from ilyama_resources.postgres.schema import (
     LINEAGE_PAUSE,
     SCHEMA_BINDING,
@@ -185,14 +186,12 @@ class Reviews:
         lineage = (_R.device_id == device_id, _R.source_table == source_table)
         return bool(self._connection.scalar(select(exists().where(*lineage, _R.state.in_(OPEN)))))
 
-    def page(self, wanted: ReviewFilter, *, after: int | None, limit: int) -> list[Review]:
+    def page(self, wanted: ReviewFilter, *, limit: int, before: int | None = None) -> list[Review]:
         """The next reviews below a number, the newest first."""
-        query = select(*_FIELDS).order_by(_R.review_id.desc()).limit(limit)
+        query = newest_first(select(*_FIELDS), _R.review_id, before=before, limit=limit)
         for name, value in wanted._asdict().items():
             if value is not None:
                 query = query.where(_R[name] == shown(value))
-        if after is not None:
-            query = query.where(_R.review_id < after)
         return [_review(row) for row in self._connection.execute(query)]
 
     def open_schemas(self, *, limit: int) -> list[OpenSchema]:

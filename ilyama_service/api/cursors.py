@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from typing import Annotated, Final, Generic, TypeVar
+from typing import Annotated, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
@@ -49,6 +49,23 @@ def page_of(
         return found, None
     items = found[:limit]
     return items, encode_cursor(place(items[-1]))
+
+
+class NumberPlace(NamedTuple):
+    """Where a page of what is numbered ended."""
+
+    number: Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_ID)]
+
+
+def newest_first(
+    query: PageQuery,
+    find: Callable[[int | None, int], Sequence[Item]],
+    number: Callable[[Item], int],
+) -> tuple[Sequence[Item], str | None]:
+    """A page and its cursor, given how to find so many items below a number, the highest first."""
+    last = decode_cursor(query.cursor, NumberPlace)
+    found = find(None if last is None else last.number, query.limit + 1)
+    return page_of(found, limit=query.limit, place=lambda item: NumberPlace(number(item)))
 
 
 def encode_cursor(place: object) -> str:

@@ -1,25 +1,18 @@
 """`GET /v1/drains`: how far every intake has come."""
 
 from datetime import date, datetime
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
 from ilyama_resources.postgres.drains import Drain, DrainState
-from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, decode_cursor, page_of
+from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, newest_first
 from ilyama_service.api.days import ArrivalDay
 from ilyama_service.api.errors import NotFound, documented
 from ilyama_service.api.parts import PartsHere, PrincipalHere
 
 router = APIRouter(tags=["reading"])
-
-
-class DrainPlace(NamedTuple):
-    """Where a page of drains ended."""
-
-    drain_id: Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_ID)]
 
 
 class DrainItem(BaseModel):
@@ -51,17 +44,14 @@ def list_drains(
     parts: PartsHere, _: PrincipalHere, query: Annotated[DrainQuery, Query()]
 ) -> Page[DrainItem]:
     """Drains, newest first."""
-    before = decode_cursor(query.cursor, DrainPlace)
     with parts.gateway.transaction() as tx:
-        found = tx.drains.page(
-            state=query.state,
-            day=query.day,
-            before=None if before is None else before.drain_id,
-            limit=query.limit + 1,
+        drains, cursor = newest_first(
+            query,
+            lambda before, limit: tx.drains.page(
+                state=query.state, day=query.day, before=before, limit=limit
+            ),
+            lambda drain: drain.drain_id,
         )
-    drains, cursor = page_of(
-        found, limit=query.limit, place=lambda drain: DrainPlace(drain.drain_id)
-    )
     return Page(items=[_item(drain) for drain in drains], next_cursor=cursor)
 
 

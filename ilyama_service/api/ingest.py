@@ -12,6 +12,7 @@ from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import micros
 from ilyama_service.api.errors import NotAcceptable, Unavailable, UnsupportedMediaType, documented
 from ilyama_service.api.group_commit import LandingFailed
+from ilyama_service.api.idempotency import asked_under
 from ilyama_service.api.mutations import IdempotencyKey
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.cloudevents import NotACloudEvent, message_received, texts_of
@@ -87,7 +88,8 @@ async def ingest(
         if idempotency_key is None:
             answer = await act()
         else:
-            answer = await parts.repetitions.once(principal, idempotency_key, body, act)
+            asked = asked_under(principal, idempotency_key, body)
+            answer = await parts.repetitions.once(asked, act)
     return Response(answer, 202, media_type="application/json")
 
 

@@ -95,8 +95,8 @@ def _mutating(body: type[LineageBody]) -> dict[str, object]:
 async def pause(mutation: MutationHere) -> Response:
     """Stage what comes of a lineage from the next drain on."""
 
-    def act(body: PauseBody) -> LineageItem:
-        with _changing(mutation) as tx:
+    def act(tx: Transaction, body: PauseBody) -> LineageItem:
+        with _refusals():
             return _item(lineages.pause(tx, body.place, note=body.note, actor=mutation.actor))
 
     return await mutation.carry_out(PauseBody, act)
@@ -129,28 +129,26 @@ async def reset_sequence(mutation: MutationHere) -> Response:
 async def retry_errors(mutation: MutationHere) -> Response:
     """Decide every message anew that broke the engine."""
 
-    def act(_: NothingMore) -> Retried:
-        with _changing(mutation) as tx:
+    def act(tx: Transaction, _: NothingMore) -> Retried:
+        with _refusals():
             return Retried(rows=lineages.retry_errors(tx, actor=mutation.actor))
 
     return await mutation.carry_out(NothingMore, act)
 
 
 async def _carry_out(mutation: Mutation, deed: Callable[..., LineageEntry]) -> Response:
-    def act(body: LineageBody) -> LineageItem:
-        with _changing(mutation) as tx:
+    def act(tx: Transaction, body: LineageBody) -> LineageItem:
+        with _refusals():
             return _item(deed(tx, body.place, actor=mutation.actor))
 
     return await mutation.carry_out(LineageBody, act)
 
 
 @contextmanager
-def _changing(mutation: Mutation) -> Iterator[Transaction]:
-    """A transaction that is committed at the end; what it is refused becomes an answer."""
+def _refusals() -> Iterator[None]:
+    """What cannot be done, as the API says it."""
     try:
-        with mutation.parts.gateway.transaction() as tx:
-            yield tx
-            tx.commit()
+        yield
     except (lineages.NoSuchDevice, lineages.NoSuchTable) as error:
         raise NotFound(str(error)) from error
     except lineages.WrongState as error:

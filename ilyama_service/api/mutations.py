@@ -8,7 +8,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_service.api.errors import UnsupportedMediaType
+from ilyama_service.api.idempotency import asked_under
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.api.tokens import Principal
 
@@ -46,9 +48,9 @@ class Mutation:
         self._key = key
 
     async def carry_out(
-        self, model: type[Body], act: Callable[[Body], BaseModel], *, status: int = 200
+        self, model: type[Body], act: Callable[[Transaction, Body], BaseModel], *, status: int = 200
     ) -> Response:
-        """Read the body and act on it, or repeat the answer that its key got before."""
+        """Read the body and act on it in one transaction, or repeat what its key got before."""
         _require_json(self._request)
         with self.parts.budget.share() as share:
             body = await share.read(
@@ -57,19 +59,22 @@ class Mutation:
                 announced=self._request.headers.get("content-length"),
             )
 
-            async def answered() -> str:
-                done = await run_in_threadpool(act, _decoded(model, body))
-                return done.model_dump_json()
+            def answered(tx: Transaction) -> str:
+                return act(tx, _decoded(model, body)).model_dump_json()
 
-            if self._key is None:
-                answer = await answered()
-            else:
-                # The same body means something else on another route.
-                asked = f"{self._request.url.path}\n".encode() + body
-                answer = await self.parts.repetitions.once(
-                    self._principal, self._key, asked, answered
-                )
+            answer = await self._answer(body, answered)
         return Response(answer, status, media_type=JSON)
+
+    async def _answer(self, body: bytes, act: Callable[[Transaction], str]) -> str:
+        if self._key is None:
+            return await run_in_threadpool(_committed, self.parts.gateway, act)
+        # The same body means something else on another route.
+        asked = asked_under(self._principal, self._key, f"{self._path}\n".encode() + body)
+        return await self.parts.repetitions.committed_once(asked, act)
+
+    @property
+    def _path(self) -> str:
+        return self._request.url.path
 
 
 def _mutation(
@@ -100,6 +105,13 @@ def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
     if (name := schema.get("$ref")) is not None:
         return _inlined(definitions[name.removeprefix("#/$defs/")], definitions)
     return {word: _inlined(part, definitions) for word, part in schema.items()}
+
+
+def _committed(gateway: Gateway, act: Callable[[Transaction], str]) -> str:
+    with gateway.transaction() as tx:
+        answer = act(tx)
+        tx.commit()
+    return answer
 
 
 def _require_json(request: Request) -> None:

@@ -50,7 +50,7 @@ def make_parts(settings: Settings, gateway: Gateway, landing: Landing) -> Parts:
         group_commit=group_commit,
         repetitions=Repetitions(gateway),
         budget=Budget(_SEGMENTS_HELD * settings.api_max_body_bytes),
-        reviewing=Reviewing(gateway, settings.policy, most_open=settings.open_reviews_per_lineage),
+        reviewing=Reviewing(settings.policy, most_open=settings.open_reviews_per_lineage),
     )
 
 

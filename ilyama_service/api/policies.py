@@ -14,6 +14,7 @@ from ilyama_protocol.governance.policies import (
     PolicyScope,
     resolved,
 )
+from ilyama_resources.postgres import Transaction
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import documented
 from ilyama_service.api.mutations import MutationBody, MutationHere, described
@@ -90,12 +91,12 @@ def show_policies(
 async def set_policies(mutation: MutationHere) -> Response:
     """Choose for a project or a table, in place of what was chosen before."""
 
-    def act(body: PolicyBody) -> ScopedChoice:
+    def act(tx: Transaction, body: PolicyBody) -> ScopedChoice:
         scope = PolicyScope(body.project, body.source_table)
         given = {name: getattr(body, name) for name in PolicyChoice.__struct_fields__}
         choice = PolicyChoice(**given)
         try:
-            holds = mutation.parts.reviewing.choose(scope, choice, actor=mutation.actor)
+            holds = mutation.parts.reviewing.choose(tx, scope, choice, actor=mutation.actor)
         except UnfitScope as error:
             raise HTTPException(422, "No table of a device can have this name.") from error
         return _scoped(scope, choice, holds)

@@ -24,7 +24,7 @@ from ilyama_resources.rejected_bytes import RejectedMessage, rejected_messages
 from ilyama_service import rejections
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import Conflict, NotFound, documented
-from ilyama_service.api.mutations import Mutation, MutationBody, MutationHere, described
+from ilyama_service.api.mutations import MutationBody, MutationHere, described
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 
 router = APIRouter(tags=["rejections"])
@@ -181,9 +181,9 @@ def list_rejections(
 async def replay_group(mutation: MutationHere) -> Response:
     """Replay every open rejection of a group; the next drains decide them."""
 
-    def act(body: GroupBody) -> GroupReplayed:
+    def act(tx: Transaction, body: GroupBody) -> GroupReplayed:
         wanted = RejectionFilter(body.code, body.table, body.firmware, device_id=body.device)
-        with _changing(mutation) as tx:
+        with _refusals():
             done = rejections.replay_group(tx, wanted, actor=mutation.actor)
         return GroupReplayed(**done._asdict())
 
@@ -218,11 +218,11 @@ def show_rejection(parts: PartsHere, _: PrincipalHere, rejection_id: UUID) -> Wh
 async def replay_one(mutation: MutationHere, rejection_id: UUID) -> Response:
     """Replay one rejection, with its own bytes or corrected ones; the next drain decides it."""
 
-    def act(body: ReplayBody) -> RejectionItem:
+    def act(tx: Transaction, body: ReplayBody) -> RejectionItem:
         given = body.data_base64
         corrected = None if given is None else a2b_base64(given.encode())
         name, by = str(rejection_id), mutation.actor
-        with _changing(mutation) as tx:
+        with _refusals():
             return _item(rejections.replay(tx, name, corrected=corrected, actor=by))
 
     return await mutation.carry_out(ReplayBody, act, status=202)
@@ -237,9 +237,9 @@ async def replay_one(mutation: MutationHere, rejection_id: UUID) -> Response:
 async def explain(mutation: MutationHere, rejection_id: UUID) -> Response:
     """Add a note to a rejection, or put another in its place."""
 
-    def act(body: NoteBody) -> RejectionItem:
+    def act(tx: Transaction, body: NoteBody) -> RejectionItem:
         name, by = str(rejection_id), mutation.actor
-        with _changing(mutation) as tx:
+        with _refusals():
             return _item(rejections.explain(tx, name, note=body.note, actor=by))
 
     return await mutation.carry_out(NoteBody, act)
@@ -254,21 +254,19 @@ async def explain(mutation: MutationHere, rejection_id: UUID) -> Response:
 async def discard(mutation: MutationHere, rejection_id: UUID) -> Response:
     """Mark a rejection as one that nobody will replay; nothing is deleted."""
 
-    def act(body: DiscardBody) -> RejectionItem:
+    def act(tx: Transaction, body: DiscardBody) -> RejectionItem:
         name, by = str(rejection_id), mutation.actor
-        with _changing(mutation) as tx:
+        with _refusals():
             return _item(rejections.discard(tx, name, note=body.note, actor=by))
 
     return await mutation.carry_out(DiscardBody, act)
 
 
 @contextmanager
-def _changing(mutation: Mutation) -> Iterator[Transaction]:
-    """A transaction that is committed at the end; what it is refused becomes an answer."""
+def _refusals() -> Iterator[None]:
+    """What cannot be done, as the API says it."""
     try:
-        with mutation.parts.gateway.transaction() as tx:
-            yield tx
-            tx.commit()
+        yield
     except rejections.NoSuchRejection as error:
         raise NotFound(str(error)) from error
     except rejections.WrongState as error:

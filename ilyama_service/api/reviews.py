@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Response
@@ -13,8 +13,9 @@ from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb
 from ilyama_protocol.governance.classification import SchemaClass
 from ilyama_protocol.governance.reviews import ReviewState, ReviewVerb
 from ilyama_protocol.moments import utc
+from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
-from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, decode_cursor, page_of
+from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, newest_first
 from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
 from ilyama_service.api.mutations import Mutation, MutationBody, MutationHere, described
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
@@ -32,12 +33,6 @@ _LONGEST_NOTE = 2_000
 router = APIRouter(tags=["reviews"])
 ReviewId = Annotated[int, Path(ge=1, le=HIGHEST_ID)]
 OtherVerb = Literal["start", "reject", "abandon", "reopen"]
-
-
-class ReviewPlace(NamedTuple):
-    """Where a page of reviews ended."""
-
-    review_id: Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_ID)]
 
 
 class ColumnItem(BaseModel):
@@ -136,22 +131,21 @@ def list_reviews(
     parts: PartsHere, _: PrincipalHere, query: Annotated[ReviewQuery, Query()]
 ) -> Page[ReviewItem]:
     """Reviews, newest first."""
-    before = decode_cursor(query.cursor, ReviewPlace)
     wanted = ReviewFilter(query.state, query.source_table, query.project, query.device)
     with parts.gateway.transaction() as tx:
-        found = tx.reviews.page(
-            wanted, after=None if before is None else before.review_id, limit=query.limit + 1
+        reviews, cursor = newest_first(
+            query,
+            lambda before, limit: tx.reviews.page(wanted, before=before, limit=limit),
+            lambda review: review.review_id,
         )
-    reviews, cursor = page_of(
-        found, limit=query.limit, place=lambda review: ReviewPlace(review.review_id)
-    )
     return Page(items=[_item(review) for review in reviews], next_cursor=cursor)
 
 
 @router.get("/v1/reviews/{review_id}", responses=documented(401, 404, 422, 429, 503))
 def show_review(parts: PartsHere, _: PrincipalHere, review_id: ReviewId) -> ReviewDetail:
     """One review with its evidence: what changed, who sends it, what waits, what would come."""
-    return _with_evidence(parts, review_id, None)
+    with parts.gateway.transaction() as tx:
+        return _with_evidence(tx, parts, review_id, None)
 
 
 @router.post(
@@ -166,8 +160,8 @@ async def try_approval(mutation: MutationHere, review_id: ReviewId) -> Response:
     It takes the body of an approval, and refuses what an approval would.
     """
 
-    def act(body: TrialBody) -> ReviewDetail:
-        return _with_evidence(mutation.parts, review_id, body)
+    def act(tx: Transaction, body: TrialBody) -> ReviewDetail:
+        return _with_evidence(tx, mutation.parts, review_id, body)
 
     return await mutation.carry_out(TrialBody, act)
 
@@ -184,8 +178,9 @@ async def approve_review(mutation: MutationHere, review_id: ReviewId) -> Respons
     That binds the schema in the whole project and lets the lineages go on.
     """
 
-    def act(body: ApprovalBody) -> ReviewItem:
-        return _acted(mutation, ReviewVerb.APPROVE, review_id, body, _actions(body))
+    def act(tx: Transaction, body: ApprovalBody) -> ReviewItem:
+        chosen = _act(mutation, review_id, body)
+        return _acted(tx, mutation.parts, ReviewVerb.APPROVE, chosen, _actions(body))
 
     return await mutation.carry_out(ApprovalBody, act)
 
@@ -202,8 +197,9 @@ async def decide_columns(mutation: MutationHere, review_id: ReviewId) -> Respons
     It holds from the next batch of the schema on; older values stay in `row_changes`.
     """
 
-    def act(body: LaterBody) -> ReviewItem:
-        return _acted(mutation, ReviewVerb.DECIDE, review_id, body, _actions(body))
+    def act(tx: Transaction, body: LaterBody) -> ReviewItem:
+        chosen = _act(mutation, review_id, body)
+        return _acted(tx, mutation.parts, ReviewVerb.DECIDE, chosen, _actions(body))
 
     return await mutation.carry_out(LaterBody, act)
 
@@ -222,22 +218,22 @@ async def act_on_review(mutation: MutationHere, review_id: ReviewId, verb: Other
     decision pauses it.
     """
 
-    def act(body: ActBody) -> ReviewItem:
-        return _acted(mutation, ReviewVerb(verb), review_id, body, None)
+    def act(tx: Transaction, body: ActBody) -> ReviewItem:
+        chosen = _act(mutation, review_id, body)
+        return _acted(tx, mutation.parts, ReviewVerb(verb), chosen, None)
 
     return await mutation.carry_out(ActBody, act)
 
 
+def _act(mutation: Mutation, review_id: int, body: ActBody) -> Act:
+    return Act(review_id, body.action_version, mutation.actor, body.note)
+
+
 def _acted(
-    mutation: Mutation,
-    verb: ReviewVerb,
-    review_id: int,
-    body: ActBody,
-    actions: Actions | None,
+    tx: Transaction, parts: Parts, verb: ReviewVerb, act: Act, actions: Actions | None
 ) -> ReviewItem:
-    chosen = Act(review_id, body.action_version, mutation.actor, body.note)
     with _refusals():
-        return _item(mutation.parts.reviewing.act(verb, chosen, actions))
+        return _item(parts.reviewing.act(tx, verb, act, actions))
 
 
 @contextmanager
@@ -259,9 +255,11 @@ def _sentence(error: Exception) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _with_evidence(parts: Parts, review_id: int, trial: TrialBody | None) -> ReviewDetail:
+def _with_evidence(
+    tx: Transaction, parts: Parts, review_id: int, trial: TrialBody | None
+) -> ReviewDetail:
     actions = None if trial is None else _actions(trial)
-    with _refusals(), parts.gateway.transaction() as tx:
+    with _refusals():
         review = review_as_seen(tx, review_id, None if trial is None else trial.action_version)
         if trial is not None:
             parts.reviewing.refuse_approval(tx, review, actions)

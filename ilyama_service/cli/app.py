@@ -15,7 +15,6 @@ from ilyama_service.cli.commands import (
     ingest,
     logs,
     reset,
-    simulate,
     status,
     ui,
     up,
@@ -24,6 +23,7 @@ from ilyama_service.cli.lineage_commands import lineages
 from ilyama_service.cli.rejection_commands import rejections
 from ilyama_service.cli.review_commands import policy, review
 from ilyama_service.cli.sentences import sentence_of
+from ilyama_service.cli.simulate_command import simulate
 
 FAILED = 1
 

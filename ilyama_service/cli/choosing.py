@@ -41,12 +41,14 @@ def choose(
         ("allow_auto_create_datapoints", auto_create, _SWITCH),
     )
     named = {name: _told(word, words) for name, word, words in told if word is not None}
-    with records() as (settings, gateway):
-        Reviewing(gateway, settings.policy).change(
+    with records() as (settings, gateway), gateway.transaction() as tx:
+        Reviewing(settings.policy).change(
+            tx,
             PolicyScope(project, table),
             lambda before: msgspec.structs.replace(before, **named),
             actor=actor(),
         )
+        tx.commit()
 
 
 def show(*, as_json: bool) -> None:

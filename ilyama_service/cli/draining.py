@@ -168,7 +168,7 @@ def _waiting(gateway: Gateway) -> int:
 
 def _report(gateway: Gateway) -> None:
     with gateway.transaction() as tx:
-        newest = tx.drains.newest(limit=1)
+        newest = tx.drains.page(limit=1)
     if newest:
         told = f"nothing is waiting; the last drain is {newest[0].drain_id} of {newest[0].day}"
     else:

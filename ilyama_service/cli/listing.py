@@ -19,7 +19,7 @@ def list_drains(*, limit: int, as_json: bool, release: int | None) -> None:
         if release is not None:
             _release(gateway, release)
         with gateway.transaction() as tx:
-            newest, pending = tx.drains.newest(limit=limit), tx.segments.pending()
+            newest, pending = tx.drains.page(limit=limit), tx.segments.pending()
     if as_json:
         for drain in newest:
             typer.echo(msgspec.json.encode(drain._asdict()).decode())

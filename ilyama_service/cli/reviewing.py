@@ -9,7 +9,6 @@ from rich.table import Table
 
 from ilyama_protocol.governance.bindings import NAMES_A_KEY, Actions, ColumnAction, Verb, mirrored
 from ilyama_protocol.governance.reviews import ReviewState, ReviewVerb
-from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
 from ilyama_service.cli.consoles import console
 from ilyama_service.cli.recording import actor, records, safe
@@ -33,7 +32,7 @@ def wanted(
 def list_reviews(wanted: ReviewFilter, *, limit: int, as_json: bool) -> None:
     """Print reviews, the newest first."""
     with records() as (_, gateway), gateway.transaction() as tx:
-        found = tx.reviews.page(wanted, after=None, limit=limit)
+        found = tx.reviews.page(wanted, limit=limit)
         waiting = tx.review_queue.waiting()
     if as_json:
         for review in found:
@@ -50,7 +49,7 @@ def show(review_id: int, columns: Sequence[str], *, as_json: bool) -> None:
         review = review_as_seen(tx, review_id, None)
         actions = actions_of(review, columns)
         if columns:
-            Reviewing(gateway, settings.policy).refuse_approval(tx, review, actions)
+            Reviewing(settings.policy).refuse_approval(tx, review, actions)
         evidence = evidence_of(tx, review, settings.warehouse, actions=actions)
     if as_json:
         typer.echo(msgspec.json.encode(review._asdict() | {"evidence": evidence}).decode())
@@ -63,15 +62,15 @@ def act(
     verb: str, review_id: int, *, version: int | None, note: str | None, columns: Sequence[str]
 ) -> None:
     """Act on a review, as it is now or as it was at a version."""
-    with records() as (settings, gateway):
-        review = _found(gateway, review_id)
+    with records() as (settings, gateway), gateway.transaction() as tx:
+        review = review_as_seen(tx, review_id, None)
         seen = review.action_version if version is None else version
         chosen = ReviewVerb(verb)
         approves = chosen is ReviewVerb.APPROVE
         actions = actions_of(review, columns) if approves else dict(map(_action, columns))
-        most = settings.open_reviews_per_lineage
-        desk = Reviewing(gateway, settings.policy, most_open=most)
-        done = desk.act(chosen, Act(review_id, seen, actor(), note), actions)
+        desk = Reviewing(settings.policy, most_open=settings.open_reviews_per_lineage)
+        done = desk.act(tx, chosen, Act(review_id, seen, actor(), note), actions)
+        tx.commit()
     told = f"Review {done.review_id} is {done.state}, version {done.action_version}."
     console.print(told, highlight=False)
 
@@ -91,11 +90,6 @@ def _action(word: str) -> tuple[str, ColumnAction]:
     if key and verb not in NAMES_A_KEY:
         raise typer.BadParameter(f"{word}: {verb} takes no datapoint key.")
     return name, ColumnAction(verb, key or None)
-
-
-def _found(gateway: Gateway, review_id: int) -> Review:
-    with gateway.transaction() as tx:
-        return review_as_seen(tx, review_id, None)
 
 
 def _table(reviews: Sequence[Review]) -> Table:

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import typer
@@ -48,12 +48,31 @@ def run_fleet(run: Run, *, register: bool, as_json: bool) -> None:
         raise typer.Exit(_NOT_ACKNOWLEDGED)
 
 
+class Extent(NamedTuple):
+    """How much is sent: seconds' worth, so many messages, or without end."""
+
+    duration: float | None = None
+    messages: int | None = None
+    forever: bool = False
+
+    def messages_at(self, rate: float) -> int | None:
+        """How many messages that are; None without end.
+
+        Raises:
+            typer.BadParameter: More than one extent is asked for.
+        """
+        if sum((self.duration is not None, self.messages is not None, self.forever)) > 1:
+            raise typer.BadParameter("--duration, --messages and --forever exclude one another.")
+        if self.forever:
+            return None
+        worth = round(rate * (_DEFAULT_DURATION_S if self.duration is None else self.duration))
+        return self.messages or max(1, worth)
+
+
 def planned_run(
+    extent: Extent,
     *,
     seed: int | None,
-    duration: float | None,
-    messages: int | None,
-    forever: bool,
     probe: bool,
     probe_wait_s: float,
     connections: int,
@@ -62,12 +81,8 @@ def planned_run(
     **fleet: float,
 ) -> Run:
     """What the options ask for."""
-    if sum((duration is not None, messages is not None, forever)) > 1:
-        raise typer.BadParameter("--duration, --messages and --forever exclude one another.")
-    if forever and seed is not None:
-        raise typer.BadParameter("--forever never sends the same twice: it takes no --seed.")
-    if "/" in slug or slug.startswith("$") or slug in RESERVED_SLUGS or set(slug) & set("+#"):
-        raise typer.BadParameter(f"{slug!r} cannot be the first level of a device's topic.")
+    messages = extent.messages_at(rate)
+    _refuse(extent, seed, slug)
     plan = msgspec.convert(
         fleet
         | {
@@ -79,14 +94,20 @@ def planned_run(
         },
         FleetPlan,
     )
-    worth = round(rate * (_DEFAULT_DURATION_S if duration is None else duration))
     return Run(
         plan=plan,
-        messages=None if forever else messages or max(1, worth),
+        messages=messages,
         seeded=seed is not None,
         connections=min(connections, plan.devices),
         probe_wait_s=probe_wait_s,
     )
+
+
+def _refuse(extent: Extent, seed: int | None, slug: str) -> None:
+    if extent.forever and seed is not None:
+        raise typer.BadParameter("--forever never sends the same twice: it takes no --seed.")
+    if "/" in slug or slug.startswith("$") or slug in RESERVED_SLUGS or set(slug) & set("+#"):
+        raise typer.BadParameter(f"{slug!r} cannot be the first level of a device's topic.")
 
 
 def verify_run(run: str | None, *, wait_s: float, as_json: bool) -> None:

@@ -1,14 +1,13 @@
 """`ilyama up | down | status | logs | reset`: the local stack, from a terminal."""
 
 import shutil
-import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 import msgspec
@@ -20,34 +19,28 @@ from ilyama_resources.embedded.java import find_java
 from ilyama_resources.embedded.ports import LOOPBACK, is_free, seen_from_here
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import wait_until
-from ilyama_resources.errors import PlatformError
 from ilyama_resources.settings import Ingest, Settings, load_settings, variable
 from ilyama_service.api.tokens import admin_token_file
 from ilyama_service.cli.consoles import console, errors
+from ilyama_service.cli.watching import (
+    STOPPED_WITHIN_S,
+    StackFailed,
+    WatchedSupervisor,
+    stop_signals,
+)
 from ilyama_service.dagster_home import DagsterHome
 from ilyama_service.simulator.record import record_directory
 from ilyama_service.stack.parts import Part, parts_of
 from ilyama_service.stack.status import PartHealth, Status, part_healths, status_of
+from ilyama_service.stack.stopping import announce_stop
 from ilyama_service.stack.supervision import StackRunning, Supervisor
 
 _HEALTHY_WITHIN_S: Final = 300
-_STOPPED_WITHIN_S: Final = 240
 _LANDS_WITHIN_S: Final = 30
 _POLL_S: Final = 0.5
-# One that cannot start, on a full disk for instance, is not tried as fast as can be.
-_RESTART_PAUSE_S: Final = 2.0
 _LOG_LINES: Final = 15
 _PORTS: Final = ("broker_port", "dagster_port", "api_port")
-_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NOT_HEALTHY: Final = 1
-
-
-class StackFailed(PlatformError):
-    """The stack did not come up, or did not stop."""
-
-
-class _Stopped(BaseException):
-    """Somebody asked this process to end; no code that catches errors may swallow it."""
 
 
 def up(*, simulator: bool, detach: bool) -> None:
@@ -59,7 +52,8 @@ def up(*, simulator: bool, detach: bool) -> None:
     parts = parts_of(settings, simulator=simulator)
     _require_means(settings, parts)
     with stop_signals():
-        watched = WatchedSupervisor(supervisor, parts, attached=not detach)
+        announce = partial(announce_stop, settings, supervisor)
+        watched = WatchedSupervisor(supervisor, parts, attached=not detach, before_stop=announce)
         try:
             watched.start()
             wait_until_healthy(settings, watched)
@@ -81,7 +75,8 @@ def down() -> None:
         console.print("No stack is running.")
         return
     with console.status("Stopping ..."):
-        if not wait_until(lambda: _stops(supervisor), within_s=_STOPPED_WITHIN_S):
+        announce_stop(settings, supervisor)
+        if not wait_until(lambda: _stops(supervisor), within_s=STOPPED_WITHIN_S):
             raise StackFailed("the stack does not stop; see `ilyama logs supervisor`.")
     console.print("Stopped.")
 
@@ -184,77 +179,6 @@ def _require_means(settings: Settings, parts: Sequence[Part]) -> None:
             )
 
 
-class WatchedSupervisor:
-    """A supervisor that is started again when it is killed, as long as this process watches it."""
-
-    def __init__(self, supervisor: Supervisor, parts: Sequence[Part], *, attached: bool) -> None:
-        self.supervisor = supervisor
-        self._parts = parts
-        self._attached = attached
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it; who asks this process to end meanwhile is heard when it has started."""
-        with _heard_later():
-            self._process = self.supervisor.start(self._parts, attached=self._attached)
-
-    def look_after(self) -> None:
-        """Start a killed one again.
-
-        Raises:
-            StackFailed: It ended by itself: it was asked to, or cannot use its configuration.
-        """
-        code = None if self._process is None else self._process.poll()
-        if code is None:
-            return
-        if code == 0:
-            raise StackFailed("the stack was stopped while it started.")
-        if code > 0:
-            raise StackFailed("the supervisor ended: see `ilyama logs supervisor`.")
-        self._start_again()
-
-    def stay(self) -> None:
-        """Wait for its end; one that died without being asked to is started again."""
-        while self._process is not None and self._process.wait() != 0:
-            self._start_again()
-
-    def stop(self) -> None:
-        """Have it stop every part in order; who asks once more is not heard meanwhile."""
-        for number in _STOP_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-        if self._process is None:
-            return
-        errors.print("\nStopping every part in order ...")
-        self._process.terminate()
-        try:
-            self._process.wait(_STOPPED_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self.supervisor.stop()
-            self._process.kill()
-
-    def _start_again(self) -> None:
-        errors.print("The supervisor died; starting it again.")
-        time.sleep(_RESTART_PAUSE_S)
-        wait_until(lambda: not self.supervisor.running, within_s=_STOPPED_WITHIN_S)
-        self.start()
-
-
-@contextmanager
-def _heard_later() -> Iterator[None]:
-    """Let a request to end wait until the block is done: what it starts must be stopped then."""
-    asked: list[int] = []
-    before = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
-    for number in _STOP_SIGNALS:
-        signal.signal(number, lambda given, _: asked.append(given))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for given in asked:
-            signal.raise_signal(given)
-
-
 def _require_room(settings: Settings) -> None:
     free, needed = shutil.disk_usage(settings.home).free, settings.broker_min_disk_free
     if free < needed:
@@ -321,23 +245,6 @@ def _tell_where(settings: Settings, *, detach: bool) -> None:
     table.add_row("to look", "ilyama status | ilyama logs")
     table.add_row("to stop", "ilyama down" if detach else "Ctrl-C")
     console.print("\nIlyama is running.", table)
-
-
-@contextmanager
-def stop_signals() -> Iterator[None]:
-    """Turn a request to end into an exception, and the exception into a quiet end."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        raise _Stopped
-
-    for number in _STOP_SIGNALS:
-        signal.signal(number, stop)
-    try:
-        yield
-    except _Stopped:
-        errors.print("Stopped.")
-        raise typer.Exit(0) from None
 
 
 def show(status: Status) -> None:

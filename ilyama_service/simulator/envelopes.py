@@ -38,10 +38,17 @@ def row_batch(
 
 
 def telemetry_batch(
-    samples: Sequence[Document], *, batch_id: str, batch_seq: int, table: str, schema_hash: str
+    samples: Sequence[Document],
+    *,
+    batch_id: str,
+    batch_seq: int,
+    table: str,
+    schema_hash: str,
+    schema_columns: Document | None = None,
 ) -> Document:
     """A batch of samples, whose times are all spelt alike."""
     times = [sample["ts"] for sample in samples]
+    announced = {} if schema_columns is None else {"schema_columns": schema_columns}
     return {
         "format_version": FORMAT_VERSION,
         "capture_strategy": CAPTURE_STRATEGIES[MessageKind.TELEMETRY],
@@ -52,6 +59,7 @@ def telemetry_batch(
         "cursor_start_ts": min(times),
         "cursor_end_ts": max(times),
         "row_count": len(samples),
+        **announced,
         "rows": list(samples),
     }
 

@@ -91,6 +91,11 @@ class Supervisor:
         with suppress(OSError, Fault, HTTPException), self._connected() as supervisor:
             supervisor.shutdown()
 
+    def stop_part(self, name: str) -> None:
+        """Stop one part, and wait until it has ended; nothing if it does not run."""
+        with suppress(OSError, Fault, HTTPException), self._connected() as supervisor:
+            supervisor.stopProcess(name)
+
     def states(self) -> dict[str, dict[str, Any]]:
         """What the supervisor says of each part; empty while it does not answer."""
         with suppress(OSError, Fault, HTTPException), self._connected() as supervisor:

@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from uuid import uuid4
 
 import pytest
@@ -86,17 +87,42 @@ def test_a_listener_may_publish_although_nothing_more_may_be_in_flight(
 def test_a_persistent_client_hears_what_was_sent_while_it_was_away(address: BrokerAddress) -> None:
     topic = f"{uuid4().hex}/dev/sync/ingest/control"
     client_id = f"test-{uuid4().hex[:8]}"
-    client = MqttClient(address, client_id, persistent=True)
-    with hearing(client, topic) as heard:
+    with hearing(MqttClient(address, client_id, persistent=True), topic) as heard:
         with new_client(address) as sender:
             sender.publish(topic, b"here").result(10)
         assert eventually(lambda: heard == [b"here"])
-        # Heard is not yet acknowledged; once this is answered, that is on its way.
-        client.publish(f"{topic}/answer", b"").result(10)
     with new_client(address) as sender:
         sender.publish(topic, b"away").result(10)
     with hearing(MqttClient(address, client_id, persistent=True), topic) as heard:
         assert eventually(lambda: heard == [b"away"])
+
+
+def test_what_a_listener_hears_while_its_client_is_stopped_is_not_heard_again(
+    address: BrokerAddress,
+) -> None:
+    topic = f"{uuid4().hex}/dev/sync/ingest/control"
+    client_id = f"test-{uuid4().hex[:8]}"
+    hears, hears_out = Event(), Event()
+
+    def listen(_: str, __: bytes) -> None:
+        hears.set()
+        hears_out.wait(60)
+
+    client = MqttClient(address, client_id, persistent=True)
+    client.listen(topic, listen)
+    with client, new_client(address) as sender:
+        for payload in (b"heard", b"kept"):
+            sender.publish(topic, payload).result(10)
+        assert hears.wait(60)
+        stopping = Thread(target=client.stop)
+        stopping.start()
+        hears_out.set()
+        stopping.join()
+    with hearing(MqttClient(address, client_id, persistent=True), topic) as heard:
+        with new_client(address) as sender:
+            sender.publish(topic, b"last").result(10)
+        assert eventually(lambda: heard[-1:] == [b"last"])
+    assert b"heard" not in heard
 
 
 def test_a_topic_that_is_none_is_refused_and_leaves_room_for_others(

@@ -69,7 +69,7 @@ def test_a_release_that_does_not_find_its_rows_is_given_up_and_intake_goes_on(
         intake.release(DAY)
 
     with gateway.transaction() as tx:
-        (drain,) = tx.drains.newest(limit=5)
+        (drain,) = tx.drains.page(limit=5)
         assert tx.drains.unfinished() is None
         assert tx.backlog.tables_of(["dev-1", "dev-2"]) == {"dev-2": [TABLE]}
     assert drain.state is DrainState.DONE

@@ -8,16 +8,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import psutil
 import pytest
+from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
+from ilyama_assets.drains.protocol import DRAIN_LOCK
+from ilyama_assets.jobs import intake_job
+from ilyama_resources.dagster_runs import STOPPED
 from ilyama_resources.embedded.ports import LOOPBACK
+from ilyama_resources.embedded.postgres_server import EmbeddedPostgres, postgres_in_use
+from ilyama_resources.postgres import Gateway, GatewayUnavailable
 from ilyama_resources.settings import REPOSITORY
+from ilyama_service.dagster_home import HOME_VARIABLE, URL_VARIABLE, DagsterHome
+from ilyama_service.dagster_instances import initialise_storage
 from tests.running import (
     LOOK_EVERY_S,
     RunningStack,
@@ -116,6 +124,49 @@ def test_a_running_stack_is_not_reset(stack: RunningStack) -> None:
     refused = stack.ilyama("reset", "--yes")
     assert refused.returncode == 1
     assert "`ilyama down` first" in refused.stderr
+
+
+def test_a_run_that_is_stopped_with_its_stack_is_canceled_and_is_no_failure(
+    stack: RunningStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = DagsterHome(stack.settings)
+    for variable in (HOME_VARIABLE, URL_VARIABLE):
+        monkeypatch.setenv(variable, "")
+    postgres = EmbeddedPostgres(stack.settings).endpoint()
+    assert postgres is not None
+    home.point_here(postgres.url)
+    # The lock dies with Postgres, of which the test is no user: it would not stop else.
+    with suppress(GatewayUnavailable), Gateway(postgres.url).lock(DRAIN_LOCK):
+        run_id = started_run(stack, home)
+        stopped = stack.ilyama("down")
+    assert stopped.returncode == 0, stopped.stderr
+    with postgres_in_use(stack.settings) as url, closing(Gateway(url)) as gateway:
+        home.point_here(url)
+        initialise_storage(home, gateway)
+        with DagsterInstance.from_config(str(home.directory)) as instance:
+            told = [entry.message for entry in instance.all_logs(run_id)]
+            assert status_in(instance, run_id) is DagsterRunStatus.CANCELED, told
+        assert any(STOPPED in message for message in told)
+        with gateway.transaction() as tx:
+            events = tx.events.newest(limit=1000)
+    assert [event for event in events if run_id in event.message] == []
+
+
+def started_run(stack: RunningStack, home: DagsterHome) -> str:
+    """A run that is at work, and can come no further than the lock that the test holds."""
+    with stack.device("interrupted") as client:
+        topic = "acme/interrupted/sync/rows/batch"
+        client.publish(topic, batch(time.time_ns() // 1000, 1.5)).result(timeout=120)
+    at_work = RunsFilter(job_name=intake_job.name, statuses=[DagsterRunStatus.STARTED])
+    with DagsterInstance.from_config(str(home.directory)) as instance:
+        assert eventually(lambda: bool(instance.get_run_ids(at_work)), within_s=240)
+        return instance.get_run_ids(at_work)[0]
+
+
+def status_in(instance: DagsterInstance, run_id: str) -> DagsterRunStatus:
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    return run.status
 
 
 @pytest.mark.parametrize("after_s", [1.0, 5.0])

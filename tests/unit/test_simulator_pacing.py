@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import typer
 
-from ilyama_service.cli.simulating import planned_run
+from ilyama_service.cli.simulating import Extent, planned_run
 from ilyama_service.simulator.pacing import Pace
 from ilyama_service.simulator.record import ranges_of
 from ilyama_service.simulator.summary import latency_of
@@ -20,9 +20,10 @@ class Clock:
 
 
 def planned(**options: Any) -> Any:
-    none: dict[str, Any] = dict.fromkeys(("seed", "duration", "messages"))
-    usual = none | {"forever": False, "probe": False, "probe_wait_s": 1, "connections": 1}
-    return planned_run(**(usual | {"rate": 10.0, "slug": "acme", "devices": 3} | options))
+    extent = {name: options.pop(name) for name in Extent._fields if name in options}
+    usual = {"seed": None, "probe": False, "probe_wait_s": 1, "connections": 1}
+    fleet = usual | {"rate": 10.0, "slug": "acme", "devices": 3} | options
+    return planned_run(Extent(**extent), **fleet)
 
 
 def test_messages_fall_due_at_the_rate() -> None:

@@ -6,14 +6,14 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 from typing import cast
 
 import pytest
 import typer
 
 from ilyama_resources.settings import Ingest, Settings
-from ilyama_service.cli import stack
+from ilyama_service.cli import stack, watching
 from ilyama_service.stack.status import PartHealth
 from ilyama_service.stack.supervision import Supervisor
 
@@ -28,6 +28,7 @@ class _KilledOnce:
     def __init__(self, first: str) -> None:
         self._first = first
         self.lives: list[subprocess.Popen[bytes]] = []
+        self.announced = Event()
 
     def start(self, parts: object, *, attached: bool) -> subprocess.Popen[bytes]:
         del parts, attached
@@ -41,15 +42,17 @@ KILLED = "sh -c 'kill -9 $$'"
 
 @pytest.fixture
 def _own_signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(stack, "_RESTART_PAUSE_S", 0.0)
+    monkeypatch.setattr(watching, "_RESTART_PAUSE_S", 0.0)
     before = [signal.getsignal(number) for number in STOP_SIGNALS]
     yield
     for number, handler in zip(STOP_SIGNALS, before, strict=True):
         signal.signal(number, handler)
 
 
-def _watched(supervisor: _KilledOnce) -> stack.WatchedSupervisor:
-    watched = stack.WatchedSupervisor(cast(Supervisor, supervisor), [], attached=True)
+def _watched(supervisor: _KilledOnce) -> watching.WatchedSupervisor:
+    watched = watching.WatchedSupervisor(
+        cast(Supervisor, supervisor), [], attached=True, before_stop=supervisor.announced.set
+    )
     watched.start()
     return watched
 
@@ -60,9 +63,11 @@ def test_a_supervisor_that_was_started_again_is_stopped_too() -> None:
     watched = _watched(supervisor)
     asked = Timer(1, os.kill, (os.getpid(), signal.SIGTERM))
     asked.start()
-    with pytest.raises(typer.Exit), stack.stop_signals():
+    with pytest.raises(typer.Exit), watching.stop_signals():
         watched.stay()
+    assert not supervisor.announced.is_set()
     watched.stop()
+    assert supervisor.announced.is_set()
     assert [life.poll() for life in supervisor.lives] == [-signal.SIGKILL, -signal.SIGTERM]
 
 
@@ -82,7 +87,7 @@ def test_one_that_cannot_start_is_not_tried_for_ever() -> None:
     supervisor = _KilledOnce("false")
     watched = _watched(supervisor)
     supervisor.lives[0].wait()
-    with pytest.raises(stack.StackFailed, match="logs supervisor"):
+    with pytest.raises(watching.StackFailed, match="logs supervisor"):
         watched.look_after()
     assert len(supervisor.lives) == 1
 
@@ -100,7 +105,9 @@ def test_a_sensor_that_is_switched_off_does_not_keep_the_stack_from_starting(
     monkeypatch.setattr(stack, "_POLL_S", 0.05)
     watched = _watched(_KilledOnce("sleep 60"))
     settings = Settings(home=tmp_path, ingest=ingest)
-    expected = nullcontext() if comes_up else pytest.raises(stack.StackFailed, match="switched off")
+    expected = (
+        nullcontext() if comes_up else pytest.raises(watching.StackFailed, match="switched off")
+    )
     with expected:
         stack.wait_until_healthy(settings, watched)
     watched.stop()

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from ilyama_resources.errors import PlatformError
+from ilyama_service.simulator.scenarios.addresses import ADDRESSES
 from ilyama_service.simulator.scenarios.contents import CONTENTS
 from ilyama_service.simulator.scenarios.controls import CONTROLS
 from ilyama_service.simulator.scenarios.deliveries import DELIVERIES
@@ -18,6 +19,7 @@ from ilyama_service.simulator.scenarios.refusals import REFUSALS, SPOILED
 from ilyama_service.simulator.scenarios.schemas import SCHEMAS
 from ilyama_service.simulator.scenarios.script import Expected, Script, Step
 from ilyama_service.simulator.scenarios.telemetry import TELEMETRY_SCENARIOS
+from ilyama_service.simulator.scenarios.telemetry_schemas import TELEMETRY_SCHEMAS
 
 Play = Callable[[Script], None]
 
@@ -76,7 +78,10 @@ def _of_code(code: str, play: Play) -> Scenario:
     return Scenario(code, line, play)
 
 
-_PLAYS: Final = (DELIVERIES, CONTENTS, SCHEMAS, TELEMETRY_SCENARIOS, CONTROLS, REFUSALS)
+_PLAYS: Final = (
+    *(DELIVERIES, CONTENTS, ADDRESSES, SCHEMAS, TELEMETRY_SCENARIOS, TELEMETRY_SCHEMAS),
+    *(CONTROLS, REFUSALS),
+)
 SCENARIOS: Final = {
     scenario.name: scenario
     for scenario in (

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from ilyama_protocol.fingerprint import Affinity, SchemaColumn
 from ilyama_protocol.limits import DEFAULT_LIMITS, MAX_TABLE_NAME
 from ilyama_service.simulator.envelopes import Document
 from ilyama_service.simulator.scenarios.script import (
@@ -15,12 +16,13 @@ from ilyama_service.simulator.scenarios.script import (
 from ilyama_service.simulator.source_tables import columns_of
 from ilyama_service.simulator.spelling import compact
 
-_ODD_TABLES = (
+ODD_TABLES = (
     *("../x", "..", ".", "/", "a/b", "~", "C:\\x", "%2e%2e%2f", "*", "?x=1#y"),
     *("'; DROP TABLE device; --", '"quoted"', "`x`", "${HOME}", "a.b", "sqlite_master", " "),
     *("zażółć", "😀", "e\u0301", "row_changes", "x" * MAX_TABLE_NAME),
+    *("Valve", "VALVE", "valve", "select", "con", "_delta_log"),
 )
-_ODD_COLUMNS = (
+ODD_COLUMNS = (
     "a.b",
     "%",
     "%2E",
@@ -33,6 +35,11 @@ _ODD_COLUMNS = (
     '"',
     "../x",
 )
+_WORDS = (
+    *("select", "FROM", "table", "order", "Order", "ORDER", "rowid", "device_id", "commit_seq"),
+    *("e\u0301", "é", "😀", "İ", "ß", "SS", " id", "id ", "`x`", "'", '""', "a;b", "a,b"),
+    "x" * 200,
+)
 _ODD_VALUES: tuple[Any, ...] = (
     *(0, -1, 2**53 + 1, 2**63 - 1, -(2**63), 0.0, -0.0, 1e-7, 1e16, 5e-324, 1.7976931348623157e308),
     *("", "a/b%2F.c", "zażółć", "😀", 'quote"back\\', "\0", "line\nbreak", None, True, False),
@@ -43,14 +50,22 @@ _ODD_KEYS = (None, True, False, 1, 1.0, "1", "1.0", "true", "", "/", "%2F", 2**6
 
 def table_named_like_a_path(device: Script) -> None:
     """Tables are named ../x and worse: names are data, never places."""
-    for name in _ODD_TABLES:
+    for name in ODD_TABLES:
         device.sends(device.batch(device.changes(1), table=name), accepted(1))
 
 
 def odd_column_names(device: Script) -> None:
     """Columns have names with dots, slashes, quotes, nothing at all."""
-    row: Document = dict.fromkeys(_ODD_COLUMNS, "x")
+    row: Document = dict.fromkeys(ODD_COLUMNS, "x")
     device.sends(device.batch(device.changes(1, **row), announced=False), accepted(1))
+
+
+def announced_odd_columns(device: Script) -> None:
+    """Announced columns are reserved words, quoted, alike but for case or accents, very long."""
+    named = [SchemaColumn(name, Affinity.TEXT, pk_ordinal=0, not_null=False) for name in _WORDS]
+    for columns in ((*COLUMNS, *named), (*COLUMNS, *named[::-1])):
+        row: Document = {column.name: "x" for column in named}
+        device.sends(device.batch(device.changes(2, **row), columns=columns), accepted(2))
 
 
 def odd_values(device: Script) -> None:
@@ -114,6 +129,7 @@ def largest_payload(device: Script) -> None:
 CONTENTS = (
     table_named_like_a_path,
     odd_column_names,
+    announced_odd_columns,
     odd_values,
     odd_primary_keys,
     values_of_another_kind,

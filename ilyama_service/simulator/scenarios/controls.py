@@ -1,5 +1,6 @@
 """Messages that are no batches, at the wrong time or too often."""
 
+from ilyama_protocol.rejections import RejectionCode
 from ilyama_protocol.validation.envelopes import FORMAT_VERSION
 from ilyama_service.simulator.envelopes import Document
 from ilyama_service.simulator.scenarios.script import (
@@ -9,6 +10,7 @@ from ilyama_service.simulator.scenarios.script import (
     TABLE,
     Script,
     handled,
+    rejected,
 )
 from ilyama_service.simulator.source_tables import rfc3339
 
@@ -31,6 +33,12 @@ def url_request(device: Script) -> Document:
     return {"format_version": FORMAT_VERSION, "request_kind": "url_request", "source_table": TABLE}
 
 
+def finalize(device: Script) -> Document:
+    """A sound message that an upload is done."""
+    upload = {"batch_id": device.uuid7(), "segment_kind": "payload_spill"}
+    return url_request(device) | {"request_kind": "finalize"} | upload
+
+
 def unknown_acknowledgement(device: Script) -> None:
     """A control that was never sent is acknowledged, twice: it changes nothing."""
     receipt = acknowledgement(device)
@@ -44,6 +52,26 @@ def repeated_request(device: Script) -> None:
         device.sends(url_request(device), handled(), on=REQUEST)
 
 
+def odd_acknowledgements(device: Script) -> None:
+    """Ids of controls are empty, long, or in any script: any text is an id."""
+    for control_id in ("", " ", "../x", "zażółć", "\0", "x" * 10_000, device.uuid7().upper()):
+        device.sends(acknowledgement(device) | {"control_id": control_id}, handled(), on=ACK)
+
+
+def unknown_request_kinds(device: Script) -> None:
+    """What is asked for is of no known kind."""
+    for kind in ("", "URL_REQUEST", "url_request ", "grant", "snapshot", "finalise"):
+        asked = url_request(device) | {"request_kind": kind}
+        device.sends(asked, rejected(RejectionCode.INVALID_ENVELOPE), on=REQUEST)
+
+
+def finalize_without_a_grant(device: Script) -> None:
+    """An upload that was never granted is finalized, twice: nothing is there to be taken."""
+    finalized = finalize(device)
+    for _ in range(2):
+        device.sends(finalized, handled(), on=REQUEST)
+
+
 def observations(device: Script) -> None:
     """Schemas are observed, one of them with columns of another hash: advice, never a fault."""
     seen = observation(device)
@@ -51,4 +79,11 @@ def observations(device: Script) -> None:
     device.sends(seen | {"schema_hash": "0" * 64}, handled(), on=OBSERVE)
 
 
-CONTROLS = (unknown_acknowledgement, repeated_request, observations)
+CONTROLS = (
+    unknown_acknowledgement,
+    odd_acknowledgements,
+    repeated_request,
+    unknown_request_kinds,
+    finalize_without_a_grant,
+    observations,
+)

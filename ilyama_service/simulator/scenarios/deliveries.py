@@ -112,6 +112,27 @@ def old_journal_goes_on(device: Script) -> None:
     device.sends(straggler | {"journal_epoch": before}, accepted(2, late=1))
 
 
+def stragglers_of_two_journals(device: Script) -> None:
+    """Rows of two journals ago come after those of the newest, then once more."""
+    stragglers = []
+    for _ in range(2):
+        device.sends(device.batch(device.changes(1)), accepted(1))
+        stragglers.append(device.batch(device.changes(2)))
+        device.rebuild_journal()
+    device.sends(device.batch(device.changes(2)), accepted(2))
+    for straggler in stragglers:
+        device.sends(straggler, accepted(2, late=2))
+        device.sends(straggler, duplicate(2))
+
+
+def batch_id_never_changes(device: Script) -> None:
+    """Every batch has one id: rows are told apart by their numbers alone."""
+    first = device.batch(device.changes(2))
+    device.sends(first, accepted(2))
+    for _ in range(2):
+        device.sends(device.batch(device.changes(2), batch_id=first["batch_id"]), accepted(2))
+
+
 def late_rows(device: Script) -> None:
     """An older change of a row comes after a newer one, together with a new row."""
     older, newer, other = device.changes(1), device.changes(1), device.changes(2)[1:]
@@ -186,6 +207,8 @@ DELIVERIES = (
     journal_rebuilt,
     journal_rebuilt_under_its_old_epoch,
     old_journal_goes_on,
+    stragglers_of_two_journals,
+    batch_id_never_changes,
     late_rows,
     one_number_for_many_rows,
     one_journal_of_two_tables,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from ilyama_protocol.topics import parse_topic
 from ilyama_resources.delta_reading import rows_with
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.mqtt.client import MqttClient
@@ -84,7 +85,7 @@ class Player:
         if not all(step.registered for step in steps):
             self._insist_on_strangers(scenario)
         elif not self._settings.auto_register:
-            self._register(device)
+            self._register(steps)
         return Played(scenario, device.root, steps)
 
     def _insist_on_strangers(self, scenario: Scenario) -> None:
@@ -94,11 +95,9 @@ class Player:
                 f"it needs {variable('auto_register')}=false."
             )
 
-    def _register(self, device: Script) -> None:
-        own_id = f"{device.slug}/{device.device_name}" if device.slug else device.device_name
-        entry = RegisteredDevice(own_id, device.slug, device.device_name, None)
+    def _register(self, steps: Sequence[Step]) -> None:
         with self._gateway.transaction() as tx:
-            tx.devices.register([entry], auto=False)
+            tx.devices.register(_senders(steps), auto=False)
             tx.commit()
 
     def _compared(self, played: Sequence[Played]) -> list[Findings]:
@@ -119,6 +118,16 @@ class Player:
             self._settings.warehouse, LEDGER, LINE_COLUMNS, among=among, since=since
         ):
             yield from batch.to_pylist()
+
+
+def _senders(steps: Sequence[Step]) -> list[RegisteredDevice]:
+    """The devices that the topics are of; some topics are of none."""
+    addresses = {topic: parse_topic(topic) for topic in {step.topic for step in steps}}
+    return [
+        RegisteredDevice(address.own_device_id, address.topic_slug, address.device_name, None)
+        for address in addresses.values()
+        if address.own_device_id and address.topic_slug is not None and address.device_name
+    ]
 
 
 def _publish(client: MqttClient, steps: Sequence[Step]) -> None:

@@ -8,7 +8,7 @@ from ilyama_protocol.rejections import RejectionCode
 from ilyama_service.simulator import mutations
 from ilyama_service.simulator.envelopes import Document
 from ilyama_service.simulator.mutations import Mutation
-from ilyama_service.simulator.scenarios.controls import acknowledgement, observation, url_request
+from ilyama_service.simulator.scenarios.controls import acknowledgement, finalize, observation
 from ilyama_service.simulator.scenarios.script import (
     ACK,
     OBSERVE,
@@ -27,17 +27,12 @@ def _rows(device: Script) -> Document:
     return device.batch(device.changes(2))
 
 
-def _finalize(device: Script) -> Document:
-    upload = {"batch_id": device.uuid7(), "segment_kind": "payload_spill"}
-    return url_request(device) | {"request_kind": "finalize"} | upload
-
-
 _SOUND: Mapping[str, Sound] = {
     ROWS: _rows,
     TELEMETRY: lambda device: device.samples(),
     OBSERVE: observation,
     ACK: acknowledgement,
-    REQUEST: _finalize,
+    REQUEST: finalize,
 }
 _MUTATIONS: Mapping[str, Mapping[str, tuple[Mutation, ...]]] = {
     ROWS: mutations.ROWS,
@@ -138,6 +133,23 @@ def two_faults(device: Script) -> None:
         device.sends(document, rejected(first))
 
 
+def two_faults_of_telemetry(device: Script) -> None:
+    """A telemetry batch breaks two rules: the first check that fails names the code."""
+    for first, second in _neighbours_of_telemetry():
+        document = device.samples(announced=True)
+        for code in (second, first):
+            mutations.TELEMETRY[code][0](document, device.chance)
+        device.sends(document, rejected(first), on=TELEMETRY)
+
+
+def _neighbours_of_telemetry() -> Iterator[tuple[RejectionCode, RejectionCode]]:
+    """Codes of checks on different members, in the order of the checks."""
+    yield RejectionCode.INVALID_BATCH_ID, RejectionCode.SCHEMA_HASH_MISMATCH
+    yield RejectionCode.SCHEMA_HASH_MISMATCH, RejectionCode.ROW_COUNT_MISMATCH
+    yield RejectionCode.ROW_COUNT_MISMATCH, RejectionCode.INVALID_ROW_ID
+    yield RejectionCode.INVALID_ROW_ID, RejectionCode.CURSOR_TIMESTAMP_MISMATCH
+
+
 def _neighbours() -> Iterator[tuple[RejectionCode, RejectionCode]]:
     """Codes of checks on different members, in the order of the checks."""
     yield RejectionCode.ENVELOPE_UNSTRIPPED_TENANT_FIELDS, RejectionCode.INVALID_FORMAT_VERSION
@@ -157,5 +169,6 @@ REFUSALS = (
     unregistered_device,
     batch_too_many_rows,
     two_faults,
+    two_faults_of_telemetry,
 )
 SPOILED = {code: partial(spoil, code=code) for code in SPOILED_CODES}

@@ -4,7 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
-from ilyama_service.simulator.scenarios.script import COLUMNS, Script, accepted, taken
+from ilyama_service.simulator.scenarios.script import (
+    COLUMNS,
+    OBSERVE,
+    Script,
+    accepted,
+    duplicate,
+    handled,
+    taken,
+)
 
 _ADDED = SchemaColumn("pressure", Affinity.REAL, pk_ordinal=0, not_null=False)
 
@@ -67,6 +75,47 @@ def schema_in_another_order(device: Script) -> None:
     device.sends(device.batch(device.changes(1), columns=COLUMNS[::-1]), accepted(1))
 
 
+def schema_changes_unannounced(device: Script) -> None:
+    """The hash changes and the columns behind it never come."""
+    device.sends(device.batch(device.changes(2)), accepted(2))
+    wider = device.batch(device.changes(2, pressure=2.5), columns=(*COLUMNS, _ADDED))
+    del wider["schema_columns"]
+    device.sends(wider, taken(2))
+
+
+def schema_observed_first(device: Script) -> None:
+    """A schema is observed before its first batch, which announces nothing."""
+    batch = device.batch(device.changes(2))
+    names = ("format_version", "source_table", "schema_hash", "schema_columns")
+    observed = {name: batch[name] for name in names} | {"observed_at": "2026-04-28T09:00:00Z"}
+    device.sends(observed, handled(), on=OBSERVE)
+    del batch["schema_columns"]
+    device.sends(batch, taken(2))
+
+
+def schema_without_a_key(device: Script) -> None:
+    """A table announces no primary key, and its changes have one all the same."""
+    keyless = [replace(column, pk_ordinal=0) for column in COLUMNS]
+    for _ in range(2):
+        device.sends(device.batch(device.changes(2), columns=keyless), taken(2))
+
+
+def schema_of_another_key(device: Script) -> None:
+    """Changes are keyed by a column that is not the announced key."""
+    changes = [change | {"pk": {"serial": change["commit_seq"]}} for change in device.changes(2)]
+    device.sends(device.batch(changes), taken(2))
+
+
+def redelivery_under_review(device: Script) -> None:
+    """Rows that may be staged come again, whole and in part: duplicates all the same."""
+    device.sends(device.batch(device.changes(1)), accepted(1))
+    changes = device.changes(3, pressure=2.5)
+    wider = (*COLUMNS, _ADDED)
+    device.sends(device.batch(changes, columns=wider), taken(3))
+    device.sends(device.batch(changes, columns=wider), duplicate(3))
+    device.sends(device.batch(changes[:2]), duplicate(2))
+
+
 def _breaking() -> Iterator[Sequence[SchemaColumn]]:
     key, state, rpm = COLUMNS
     yield key, state, replace(rpm, decl_type_affinity=Affinity.TEXT)
@@ -84,4 +133,9 @@ SCHEMAS = (
     schema_never_announced,
     schema_announced_late,
     schema_in_another_order,
+    schema_changes_unannounced,
+    schema_observed_first,
+    schema_without_a_key,
+    schema_of_another_key,
+    redelivery_under_review,
 )

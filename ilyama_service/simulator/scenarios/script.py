@@ -29,8 +29,8 @@ ROWS, TELEMETRY, OBSERVE, ACK, REQUEST = (
 )
 TABLE: Final = "pump"
 COLUMNS: Final = columns_of("id INTEGER", "state TEXT", "rpm REAL")
-_SAMPLES: Final = "temperature"
-_SAMPLE_COLUMNS: Final = columns_of("ts TEXT", "celsius REAL")
+SAMPLES: Final = "temperature"
+SAMPLE_COLUMNS: Final = columns_of("ts TEXT", "celsius REAL")
 _HANDLED: Final = "handled"
 _SPRING_2026_MS: Final = 1_777_366_800_000
 
@@ -156,18 +156,32 @@ class Script:
         )
         return document | members
 
-    def samples(self, *, batch_seq: int | None = None, **members: Any) -> Document:
-        """The next telemetry batch: three samples, a second apart."""
+    def samples(
+        self,
+        *,
+        batch_seq: int | None = None,
+        table: str = SAMPLES,
+        columns: Sequence[SchemaColumn] = SAMPLE_COLUMNS,
+        announced: bool = False,
+        rows: Sequence[Document] | None = None,
+        **members: Any,
+    ) -> Document:
+        """The next telemetry batch: the given samples, or three that are a second apart."""
         self._batch_seq = self._batch_seq + 1 if batch_seq is None else batch_seq
-        moments = [self._moment_ms + second * 1000 for second in range(3)]
         document = telemetry_batch(
-            [{"ts": rfc3339(at), "fields": {"celsius": at % 7 / 2}} for at in moments],
+            self.measured(3) if rows is None else rows,
             batch_id=self.uuid7(),
             batch_seq=self._batch_seq,
-            table=_SAMPLES,
-            schema_hash=schema_hash(_SAMPLES, _SAMPLE_COLUMNS),
+            table=table,
+            schema_hash=schema_hash(table, columns),
+            schema_columns=declaration(table, columns) if announced else None,
         )
         return document | members
+
+    def measured(self, count: int, **fields: Any) -> list[Document]:
+        """Samples that are a second apart; fields that are named join or replace their own."""
+        moments = [self._moment_ms + second * 1000 for second in range(count)]
+        return [{"ts": rfc3339(at), "fields": {"celsius": at % 7 / 2, **fields}} for at in moments]
 
     def rebuild_journal(self) -> None:
         """Begin a new epoch, whose numbers start again."""

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from ilyama_resources.postgres.current_values import CurrentValuePlace
 from ilyama_resources.postgres.ledger import LedgerPlace
-from ilyama_service.api.cursors import decode_cursor, encode_cursor, page_of
-from ilyama_service.api.drains import DrainPlace
+from ilyama_service.api.cursors import (
+    NumberPlace,
+    PageQuery,
+    decode_cursor,
+    encode_cursor,
+    newest_first,
+    page_of,
+)
 from ilyama_service.api.errors import UnknownCursor
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
@@ -29,7 +35,7 @@ def test_a_place_in_the_ledger_survives(day: date, device_id: str) -> None:
 
 
 def test_no_cursor_is_the_beginning() -> None:
-    assert decode_cursor(None, DrainPlace) is None
+    assert decode_cursor(None, NumberPlace) is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +57,7 @@ def test_no_cursor_is_the_beginning() -> None:
 )
 def test_what_no_list_has_given_out_is_refused(cursor: str) -> None:
     with pytest.raises(UnknownCursor):
-        decode_cursor(cursor, DrainPlace)
+        decode_cursor(cursor, NumberPlace)
 
 
 def test_a_place_with_nul_is_refused() -> None:
@@ -64,4 +70,16 @@ def test_a_page_has_a_cursor_only_when_more_follows() -> None:
     assert page_of([1, 2], limit=2, place=lambda item: item) == ([1, 2], None)
     items, cursor = page_of([1, 2, 3], limit=2, place=lambda item: [item])
     assert items == [1, 2]
-    assert decode_cursor(cursor, DrainPlace) == DrainPlace(2)
+    assert decode_cursor(cursor, NumberPlace) == NumberPlace(2)
+
+
+def test_numbered_items_are_read_from_the_highest_down() -> None:
+    def below(before: int | None, limit: int) -> list[int]:
+        return [number for number in range(7, 0, -1) if before is None or number < before][:limit]
+
+    pages, cursor = [], None
+    while not pages or cursor is not None:
+        query = PageQuery(limit=3, cursor=cursor)
+        items, cursor = newest_first(query, below, lambda number: number)
+        pages.append(items)
+    assert pages == [[7, 6, 5], [4, 3, 2], [1]]
