@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from benchmarks import growth, hot_path, running_stack
 from benchmarks.catalog import BENCHMARKS, FULL_ONLY, Benchmark
-from benchmarks.report import Report, Result, figure_lines, told
+from benchmarks.report import Report, Result, figure_lines, ratios_in, told
 from benchmarks.workbench import MILLION, Scale, Workbench, forget_settings_of_the_developer
 from ilyama_resources.settings import REPOSITORY
 
@@ -61,9 +61,11 @@ def _steps(bench: Workbench, report: Report, *, full: bool) -> list[Step]:
 
 
 def _ratio(benchmark: Benchmark, bench: Workbench, report: Report) -> Step:
+    before = ratios_in(RESULTS)
+
     def run() -> None:
         report.results.append(Result(benchmark, benchmark.measure(bench)))
-        print(told(report.results[-1]), flush=True)
+        print(told(report.results[-1], before), flush=True)
 
     return Step(str(benchmark.id), run, benchmark.history_rows(bench.scale))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,19 +81,20 @@ class Report:
             draw_growth(self.growth, directory / GROWTH_PICTURE_FILE)
         if not self.results and not self.stack and not self.hot_path:
             return
+        before = ratios_in(directory)
         ratios = [result.ratio for result in self.results]
         (directory / JSON_FILE).write_bytes(_json(ratios))
         (directory / DETAILS_FILE).write_bytes(_json(self._details()))
         has_growth = (directory / GROWTH_PICTURE_FILE).exists()
-        markdown = self.markdown(has_growth=has_growth)
+        markdown = self.markdown(before, has_growth=has_growth)
         (directory / MARKDOWN_FILE).write_text(markdown, encoding="utf-8")
         draw_ratios(self.results, directory / PICTURE_FILE)
 
-    def markdown(self, *, has_growth: bool = False) -> str:
-        """The table, and what was seen beside it."""
+    def markdown(self, before: Mapping[int, float], *, has_growth: bool = False) -> str:
+        """The table, with the ratios of the run before, and what was seen beside it."""
         lines = ["# Benchmarks", "", self.surroundings, ""]
         if self.results:
-            lines += [*_ratio_table(self.results), "", f"![The ratios]({PICTURE_FILE})", ""]
+            lines += [*_ratio_table(self.results, before), "", f"![The ratios]({PICTURE_FILE})", ""]
         if self.stack:
             lines += ["## The running stack", "", *_figure_table(self.stack), ""]
         if self.hot_path is not None:
@@ -138,13 +139,14 @@ def surroundings() -> str:
     )
 
 
-def told(result: Result) -> str:
-    """One result in a line, for the terminal."""
+def told(result: Result, before: Mapping[int, float]) -> str:
+    """One result in a line, for the terminal, with what an earlier run has found."""
     line = result.ratio
     verdict = "met" if line.met else "NOT MET"
+    last = f", before {figure_text(before[line.id])}" if line.id in before else ""
     return (
         f"{line.id:>3}  {line.name}: {seconds(line.numerator_s)} ÷ {seconds(line.denominator_s)} "
-        f"= {figure_text(line.ratio)}  ({result.benchmark.target}: {verdict})"
+        f"= {figure_text(line.ratio)}{last}  ({result.benchmark.target}: {verdict})"
     )
 
 
@@ -160,9 +162,18 @@ def figure_text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _ratio_table(results: Sequence[Result]) -> list[str]:
-    lines = ["| # | ratio | numerator | denominator | ratio | target | met |"]
-    lines.append("|---|---|---|---|---|---|---|")
+def ratios_in(directory: Path) -> dict[int, float]:
+    """The ratios that an earlier run has left in a directory, by their numbers."""
+    try:
+        found = msgspec.json.decode((directory / JSON_FILE).read_bytes(), type=list[Ratio])
+    except FileNotFoundError:
+        return {}
+    return {ratio.id: ratio.ratio for ratio in found}
+
+
+def _ratio_table(results: Sequence[Result], before: Mapping[int, float]) -> list[str]:
+    lines = ["| # | ratio | numerator | denominator | ratio | before | target | met |"]
+    lines.append("|---|---|---|---|---|---|---|---|")
     for result in results:
         line = result.ratio
         cells = (
@@ -171,6 +182,7 @@ def _ratio_table(results: Sequence[Result]) -> list[str]:
             seconds(line.numerator_s),
             seconds(line.denominator_s),
             f"**{figure_text(line.ratio)}**",
+            figure_text(before[line.id]) if line.id in before else "",
             str(result.benchmark.target),
             "yes" if line.met else "**no**",
         )

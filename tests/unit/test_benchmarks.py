@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +12,15 @@ from benchmarks.blind_append import without_exactness
 from benchmarks.catalog import BENCHMARKS, FULL_ONLY, Benchmark
 from benchmarks.history import moved_ids
 from benchmarks.measuring import Measured, Target, always, interleaved
-from benchmarks.report import JSON_FILE, MARKDOWN_FILE, PICTURE_FILE, Report, Result
+from benchmarks.report import (
+    JSON_FILE,
+    MARKDOWN_FILE,
+    PICTURE_FILE,
+    Ratio,
+    Report,
+    Result,
+    ratios_in,
+)
 from benchmarks.workbench import Scale, Workbench
 from benchmarks.workloads import DEVICES, Fleet
 from ilyama_assets.drains.datapoint_ids import datapoint_ids
@@ -46,6 +55,16 @@ def test_the_table_and_the_picture_are_written(report: Report, tmp_path: Path) -
     table = (tmp_path / MARKDOWN_FILE).read_text()
     assert all(benchmark.name in table for benchmark in PURE)
     assert (tmp_path / PICTURE_FILE).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_ratios_of_the_run_before_stand_beside_those_of_this_one(
+    report: Report, tmp_path: Path
+) -> None:
+    slower = [Ratio(number, "", 777.0, 1.0, 777.0, 1.0, met=False) for number in (3, 6)]
+    (tmp_path / JSON_FILE).write_bytes(msgspec.json.encode(slower))
+    report.write(tmp_path)
+    assert (tmp_path / MARKDOWN_FILE).read_text().count("| 777 |") == len(slower)
+    assert ratios_in(tmp_path) == {line.ratio.id: line.ratio.ratio for line in report.results}
 
 
 @pytest.mark.parametrize(
