@@ -71,7 +71,7 @@ class Decisions:
         self.before = state.copy()
         self.origin = origin
         self.rulings = rulings or SchemaRulings()
-        is_replay = origin is Origin.REJECTION
+        is_replay = origin is not Origin.LIVE
         self.schemas = SchemaIntake(state, self.rulings, self._list_schema, replayed=is_replay)
         self.history = history or History()
         self.is_told = history is not None

@@ -246,7 +246,9 @@ def test_what_is_set_aside_is_counted_by_schema() -> None:
 
 
 def test_a_schema_that_flips_at_every_batch_asks_once_and_its_state_does_not_grow() -> None:
-    state, asked_for, sizes = DeviceState(), set(), []
+    state = DeviceState()
+    asked_for: set[str] = set()
+    sizes: list[int] = []
     for number in range(1, 41):
         schema = TWO if number % 2 else OTHER
         met = ruled(batch(change(number), number=number, schema=schema), state=state, policy=STRICT)

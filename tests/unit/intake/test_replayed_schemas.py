@@ -1,5 +1,6 @@
 """A replayed rejection keeps its moment: what was decided since without its columns stays so."""
 
+import pytest
 from msgspec.structs import replace
 
 from ilyama_protocol.fingerprint import schema_hash
@@ -48,10 +49,13 @@ def live(*messages: Message) -> IntakeEngine:
 
 
 def replayed(
-    state: DeviceState, *messages: Message, rulings: SchemaRulings | None = None
+    state: DeviceState,
+    *messages: Message,
+    rulings: SchemaRulings | None = None,
+    origin: Origin = Origin.REJECTION,
 ) -> IntakeEngine:
-    """An engine that knows what came before, and takes rejections again."""
-    taking = engine(state.copy(), history=History(), rulings=rulings, origin=Origin.REJECTION)
+    """An engine that knows what came before, and takes messages again."""
+    taking = engine(state.copy(), history=History(), rulings=rulings, origin=origin)
     for arrived in messages:
         taking.decide(arrived)
     return taking
@@ -66,10 +70,11 @@ def bound(met: IntakeEngine) -> BoundSchema:
     return met.decisions.state.lineages[TABLE].schemas[HASH]
 
 
-def test_columns_hold_from_now_on_where_rows_went_by_their_values_since() -> None:
+@pytest.mark.parametrize("origin", [Origin.REJECTION, Origin.STAGED])
+def test_columns_hold_from_now_on_where_rows_went_by_their_values_since(origin: Origin) -> None:
     before = live(at(5, rows(5, announce=False))).decisions.state
 
-    met = replayed(before, at(2, rows(2, announce=True)))
+    met = replayed(before, at(2, rows(2, announce=True)), origin=origin)
 
     assert reasons(met) == [None]
     assert bound(met) == BoundSchema(before.next_received_at or 0, SCHEMA)
