@@ -55,8 +55,9 @@ fractions | texts, flags, nested values |
 | not known | by the values: bigint, double, and string when they disagree | none |
 
 Of two devices that disagree on an affinity, the first stays. Columns are added as they come, at
-most 2,000; one without a known affinity, when its first value comes that is not null. A table whose
-column must change its type is made anew. What a table does not show stays in `row_changes`.
+most 2,000 and none with a name of more than 255 characters; one without a known affinity, when its
+first value comes that is not null. A table whose column must change its type is made anew. What a
+table does not show stays in `row_changes`.
 
 | column | type | meaning |
 |---|---|---|
