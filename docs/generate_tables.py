@@ -60,9 +60,9 @@ Devices that share a table need not agree on an affinity, those without a projec
 column that is INTEGER to some and REAL or NUMERIC to others is NUMERIC; one that is a number to
 some and TEXT or BLOB to others is MIXED, and holds numbers as canonical JSON beside the texts.
 
-Columns are added as they come, at most 2,000; one without a known affinity, when its first value
-comes that is not null. A table whose column must change its type is made anew. What a table does
-not show stays in `row_changes`.
+Columns are added as they come, at most 2,000 and none with a name of more than 255 characters; one
+without a known affinity, when its first value comes that is not null. A table whose column must
+change its type is made anew. What a table does not show stays in `row_changes`.
 
 | column | type | meaning |
 |---|---|---|

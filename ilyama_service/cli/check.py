@@ -62,7 +62,8 @@ def check(
     """Validate payloads exactly as the platform does when a device sends them."""
     registered = not unregistered
     if jsonl:
-        is_sound = answer_lines_in_order(files) if in_order else answer_lines(files)
+        answer = answer_lines_in_order if in_order else answer_lines
+        is_sound = answer(files, registered=registered)
     elif in_order:
         payloads = [(str(file), *_addressed(file, topic)) for file in files]
         is_sound = answer_files_in_order(payloads, as_json=as_json, registered=registered)

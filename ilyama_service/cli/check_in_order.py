@@ -30,24 +30,25 @@ def answer_files_in_order(
     return all_sound
 
 
-def answer_lines_in_order(files: Sequence[Path]) -> bool:
+def answer_lines_in_order(files: Sequence[Path], *, registered: bool) -> bool:
     """Answer the submissions of all files one after another."""
     rehearsal = Rehearsal()
-    return all([_answer_file(file, rehearsal) for file in files])
+    return all([_answer_file(file, rehearsal, registered=registered) for file in files])
 
 
-def _answer_file(file: Path, rehearsal: Rehearsal) -> bool:
+def _answer_file(file: Path, rehearsal: Rehearsal, *, registered: bool) -> bool:
     all_sound = True
     with opened(file) as lines:
         for number, line in enumerate(lines, start=1):
             if line.strip():
-                all_sound = _answer_line(number, line, rehearsal) and all_sound
+                is_sound = _answer_line(number, line, rehearsal, registered=registered)
+                all_sound = is_sound and all_sound
     return all_sound
 
 
-def _answer_line(number: int, line: bytes, rehearsal: Rehearsal) -> bool:
+def _answer_line(number: int, line: bytes, rehearsal: Rehearsal, *, registered: bool) -> bool:
     try:
-        asked = submission_of(number, line)
+        asked = submission_of(number, line, registered=registered)
     except NoSubmission as error:
         typer.echo(str(error), err=True)
         return False

@@ -30,14 +30,16 @@ class NoSubmission(ValueError):
 _SUBMISSION: Final = msgspec.json.Decoder(Submission)
 
 
-def submission_of(number: int, line: bytes) -> Submission:
-    """Read one line.
+def submission_of(number: int, line: bytes, *, registered: bool) -> Submission:
+    """Read one line; `registered` False says of every line that its device is not.
 
     Raises:
         NoSubmission: it is something else.
     """
     try:
-        return _SUBMISSION.decode(line)
+        submission = _SUBMISSION.decode(line)
+        submission.registered = submission.registered and registered
+        return submission
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NoSubmission(f"line {number} is not a submission: {error}") from error
 

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -45,15 +46,15 @@ class Answered(NamedTuple):
 _ENCODER = msgspec.json.Encoder()
 
 
-def answer_lines(files: Sequence[Path]) -> bool:
+def answer_lines(files: Sequence[Path], *, registered: bool) -> bool:
     """Print a verdict on every line; tell whether all were accepted."""
-    return all([_answer_file(file) for file in files])
+    return all([_answer_file(file, registered=registered) for file in files])
 
 
-def _answer_file(file: Path) -> bool:
+def _answer_file(file: Path, *, registered: bool) -> bool:
     all_accepted = True
     with opened(file) as lines:
-        for answered in _answered_in_order(_portions(lines)):
+        for answered in _answered_in_order(_portions(lines), registered=registered):
             all_accepted = all_accepted and answered.all_accepted
             sys.stdout.buffer.write(answered.lines)
             for complaint in answered.complaints:
@@ -68,11 +69,12 @@ def _portions(lines: Iterable[bytes]) -> Iterator[Portion]:
         yield portion
 
 
-def _answered_in_order(portions: Iterator[Portion]) -> Iterator[Answered]:
+def _answered_in_order(portions: Iterator[Portion], *, registered: bool) -> Iterator[Answered]:
     """Answer portions on all cores; one alone is not worth another process."""
+    answer = partial(_answered, registered=registered)
     first = list(islice(portions, 2))
     if len(first) < 2:
-        yield from map(_answered, first)
+        yield from map(answer, first)
         return
     cores = len(os.sched_getaffinity(0))
     waiting = chain(first, portions)
@@ -80,17 +82,17 @@ def _answered_in_order(portions: Iterator[Portion]) -> Iterator[Answered]:
     deaf = (signal.SIGINT, signal.SIG_IGN)
     with get_context("fork").Pool(cores, signal.signal, deaf) as pool:
         while at_once := list(islice(waiting, cores * _PORTIONS_PER_CORE)):
-            yield from pool.map(_answered, at_once, chunksize=1)
+            yield from pool.map(answer, at_once, chunksize=1)
 
 
-def _answered(portion: Portion) -> Answered:
+def _answered(portion: Portion, *, registered: bool) -> Answered:
     answers: list[LineVerdict] = []
     complaints: list[str] = []
     for number, line in portion:
         if not line.strip():
             continue
         try:
-            answers.append(_verdict(submission_of(number, line)))
+            answers.append(_verdict(submission_of(number, line, registered=registered)))
         except NoSubmission as error:
             complaints.append(str(error))
     all_accepted = not complaints and all(answer.accepted for answer in answers)

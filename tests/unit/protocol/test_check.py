@@ -180,6 +180,15 @@ def test_lines_come_from_standard_input_too() -> None:
     ]
 
 
+@pytest.mark.parametrize("order", [[], ["--in-order"]], ids=str)
+@pytest.mark.parametrize("lines", [1, 2_001])
+def test_lines_can_be_answered_as_to_a_stranger(lines: int, order: list[str]) -> None:
+    result = run("--jsonl", "--unregistered", *order, "-", stdin=submission("a", GOOD) * lines)
+
+    assert result.exit_code == 1
+    assert [answer["code"] for answer in answers(result)] == ["unregistered_device"] * lines
+
+
 def test_accepted_lines_alone_are_a_success() -> None:
     assert run("--jsonl", "-", stdin=submission("a", GOOD)).exit_code == 0
 
