@@ -7,8 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,7 +16,8 @@ import psutil
 import pytest
 
 from ilyama_resources.embedded.ports import LOOPBACK
-from ilyama_resources.settings import REPOSITORY
+from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
+from ilyama_resources.settings import REPOSITORY, Settings
 from tests.running import (
     LOOK_EVERY_S,
     RunningStack,
@@ -118,8 +118,14 @@ def test_a_running_stack_is_not_reset(stack: RunningStack) -> None:
     assert "`ilyama down` first" in refused.stderr
 
 
-@pytest.mark.parametrize("after_s", [1.0, 5.0])
-def test_ctrl_c_during_the_start_leaves_no_process_behind(tmp_path: Path, after_s: float) -> None:
+MOMENTS: dict[str, Callable[[Settings], bool]] = {
+    "before anything runs": lambda settings: settings.run.exists(),
+    "with a server": lambda settings: EmbeddedPostgres(settings).endpoint() is not None,
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_during_the_start_leaves_no_process_behind(tmp_path: Path, moment: str) -> None:
     home = tmp_path / "home"
     stack = RunningStack(stack_settings(home))
     starting = subprocess.Popen(
@@ -130,9 +136,7 @@ def test_ctrl_c_during_the_start_leaves_no_process_behind(tmp_path: Path, after_
         stderr=subprocess.PIPE,
         text=True,
     )
-    # The moment itself is what is tested; whatever has started by then must end.
-    with suppress(subprocess.TimeoutExpired):
-        starting.wait(after_s)
+    assert eventually(lambda: MOMENTS[moment](stack.settings))
     starting.send_signal(signal.SIGINT)
     _, told = starting.communicate(timeout=120)
     assert "Traceback" not in told
