@@ -52,6 +52,10 @@ class Platform:
         """Drain everything by `ilyama drain`; device tables take long, and few tests ask them."""
         self.ilyama("drain", "--skip", "device_tables", *words, **variables)
 
+    def only_drain(self, **variables: str) -> None:
+        """Drain everything by `ilyama drain`, and leave all derived tables behind."""
+        self.drain("--skip", "current_value", **variables)
+
     def drain_and_mirror(self) -> None:
         """Drain everything by `ilyama drain`, and have the device tables follow."""
         self.ilyama("drain")
