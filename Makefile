@@ -2,10 +2,10 @@
 
 PYTHON ?= python3
 VENV := .venv/bin
-# Those that wait longest come first, so that the workers end together.
-SUITES := $(wildcard tests/faults tests/browser tests/stack tests/spark tests/unit)
-# Most tests wait for a server more than they compute.
+# The longest files come first and the shortest last, so that the workers end together.
+SUITES := $(wildcard tests/faults tests/browser tests/spark tests/stack tests/unit)
 TEST_WORKERS ?= 2
+PYTEST_AT_ONCE := $(VENV)/pytest --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 CODE := $(wildcard ilyama_protocol ilyama_resources ilyama_assets sensors ilyama_service deploy tests benchmarks)
 
 .DEFAULT_GOAL := help
@@ -24,10 +24,10 @@ setup-tests: ## Install also Chromium, for the tests of the user interface
 	@$(PYTHON) -m deploy.setup --for-tests
 
 test: setup-tests lint ## Lint, then run all tests
-	$(VENV)/pytest --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(SUITES)
+	$(PYTEST_AT_ONCE) $(SUITES)
 
 test-unit: setup ## Run the fast tests
-	$(VENV)/pytest tests/unit
+	$(PYTEST_AT_ONCE) tests/unit
 
 test-spark: setup ## Run the tests of the transforms
 	$(VENV)/pytest tests/spark

@@ -59,9 +59,12 @@ def broker_url(platform_settings: Settings) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def spark_remote(platform_settings: Settings) -> Iterator[str]:
-    with EmbeddedSpark(platform_settings).in_use() as remote:
-        yield remote
+def spark_remote(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[str]:
+    """A Spark that all workers of a run share, as it takes long to warm up; sessions are apart."""
+    own = tmp_path_factory.getbasetemp()
+    home = (own if worker_id == "master" else own.parent) / "spark"
+    with EmbeddedSpark(Settings(home=home, spark_driver_memory="2g")).in_use() as remote:
+        yield f"{remote};user_id={worker_id}"
 
 
 @pytest.fixture

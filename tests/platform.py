@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from ilyama_resources.delta import Warehouse
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.sequences import GapFilter
-from ilyama_resources.settings import PREFIX, REPOSITORY, Settings
+from ilyama_resources.settings import PREFIX, Settings
 from ilyama_resources.spark_sessions import spark_session
+from tests.command_line import run_ilyama
 from tests.oracle import Event
 from tests.streams import write_cloudevents
 from tests.tables import (
@@ -30,6 +30,7 @@ from tests.tables import (
     stored_rows,
 )
 
+COMMAND_WITHIN_S = 400
 NO_SPARK = "sc://127.0.0.1:1"
 """For platforms that do not drain: nobody listens there."""
 
@@ -51,6 +52,10 @@ class Platform:
         """Drain everything by `ilyama drain`; device tables take long, and few tests ask them."""
         self.ilyama("drain", "--skip", "device_tables", *words, **variables)
 
+    def only_drain(self, **variables: str) -> None:
+        """Drain everything by `ilyama drain`, and leave all derived tables behind."""
+        self.drain("--skip", "current_value", **variables)
+
     def drain_and_mirror(self) -> None:
         """Drain everything by `ilyama drain`, and have the device tables follow."""
         self.ilyama("drain")
@@ -63,15 +68,8 @@ class Platform:
 
     def try_ilyama(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the command line, whatever comes of it."""
-        return subprocess.run(
-            [sys.executable, "-m", "ilyama_service.cli", *words],
-            env=self.environment(**variables),
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=False,
-        )
+        environment = self.environment(**variables)
+        return run_ilyama(*words, environment=environment, within_s=COMMAND_WITHIN_S)
 
     @contextmanager
     def intake(self, **changes: Any) -> Iterator[Intake]:

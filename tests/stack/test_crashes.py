@@ -78,13 +78,13 @@ def test_a_replay_survives_a_crash_at_every_step(platform: Platform) -> None:
     events = [Event(TOPIC, payload, NOW + i * 1_000_000) for i, payload in enumerate(good)]
     unregistered = {"ILYAMA_AUTO_REGISTER": "false"}
     platform.import_events(events)
-    platform.drain(**unregistered)
+    platform.only_drain(**unregistered)
     platform.ilyama("rejections", "replay", "--code", "unregistered_device")
     small = {"ILYAMA_SEGMENT_MAX_BYTES": "1", "ILYAMA_DRAIN_MAX_BYTES": "1"}
     for point in REPLAY_POINTS:
         died = platform.try_ilyama("drain", CRASH_AT=point, **small)
         assert died.returncode == CRASH_STATUS, f"{point}: {died.stderr}"
-    platform.drain(**small)
+    platform.only_drain(**small)
     with platform.gateway.transaction() as tx:
         (group,) = tx.rejections.groups(RejectionFilter(), limit=10)
     assert group.states == {"accepted": len(good)}

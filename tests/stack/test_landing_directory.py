@@ -20,7 +20,7 @@ def files(platform: Platform, place: str) -> list[Path]:
 def test_drained_segments_are_put_away_and_swept_an_hour_at_a_time(platform: Platform) -> None:
     platform.import_events(generate(21, batches=20), **SMALL)
     landed = len(files(platform, "segments"))
-    platform.drain()
+    platform.only_drain()
     assert files(platform, "segments") == []
     assert len(files(platform, "drained")) == landed
     landing, now = Landing(platform.settings.landing), datetime.now(UTC)
@@ -37,7 +37,7 @@ def test_an_import_resumed_after_a_drain_lands_nothing_twice(platform: Platform)
         "import", str(file), CRASH_AT="segment_registration.after:2", **SMALL
     )
     assert died.returncode == CRASH_STATUS
-    platform.drain()
+    platform.only_drain()
     told = platform.ilyama("import", str(file), **SMALL)
     assert "by an interrupted import" in told
     platform.drain()

@@ -14,16 +14,16 @@ from tests.streams import generate
 
 
 def test_sums_stay_the_same_when_their_lines_are_rolled_up(platform: Platform) -> None:
-    platform.import_events(generate(41, batches=60), ILYAMA_SEGMENT_MAX_BYTES="1")
+    platform.import_events(generate(41, batches=60), ILYAMA_SEGMENT_MAX_BYTES="8000")
     with platform.intake(drain_max_bytes=1) as intake, intake.alone():
-        while intake.drain() is not None:
-            pass
+        drains = len([*iter(intake.drain, None)])
+    assert drains > 10
     everything = LedgerFilter()
     with platform.gateway.transaction() as tx:
         sums = tx.ledger.page(everything, after=None, limit=1_000)
         balance = tx.ledger.balance(everything)
         assert tx.ledger.roll_up(before=date.max) > 0
-        assert tx.segments.forget(drained_before=datetime.now(UTC) + timedelta(days=1)) == 60
+        assert tx.segments.forget(drained_before=datetime.now(UTC) + timedelta(days=1)) == drains
         assert tx.ledger.page(everything, after=None, limit=1_000) == sums
         assert tx.ledger.balance(everything) == balance
         assert tx.ledger.roll_up(before=date.max) == 0

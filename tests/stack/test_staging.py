@@ -70,7 +70,7 @@ def test_rows_of_paused_lineages_are_staged_and_released_as_decided(platform: Pl
     events, oracle = generate(61, batches=60), Oracle()
     lineages = _lineages(events)
     platform.import_events(events[:20])
-    platform.drain()
+    platform.only_drain()
     _feed(oracle, events[:20])
     _pause(platform, lineages, oracle)
     for part in (events[20:40], events[40:]):
@@ -93,7 +93,7 @@ def test_a_release_survives_a_crash_at_every_step(platform: Platform) -> None:
     lineages = _lineages(events)
     _pause(platform, lineages, oracle)
     platform.import_events(events)
-    platform.drain()
+    platform.only_drain()
     _feed(oracle, events)
     _resume(platform, lineages, oracle)
     for point in RELEASE_POINTS:

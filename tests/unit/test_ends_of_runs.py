@@ -16,7 +16,8 @@ def instance() -> Iterator[DagsterInstance]:
 
 
 def run_in(instance: DagsterInstance, status: DagsterRunStatus) -> DagsterRun:
-    return create_run_for_test(instance, job_name="intake", status=status)
+    run: DagsterRun = create_run_for_test(instance, job_name="intake", status=status)
+    return run
 
 
 def status_of(instance: DagsterInstance, run: DagsterRun) -> DagsterRunStatus:

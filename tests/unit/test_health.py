@@ -95,7 +95,10 @@ def _has_ipv6() -> bool:
     return True
 
 
-def test_of_servers_that_are_away_it_is_said_what_is_wrong(tmp_path: Path) -> None:
+def test_of_servers_that_are_away_it_is_said_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "_PATIENCE_S", 1)
     at = f"{LOOPBACK}:{free_port()}"
     settings = Settings(
         home=tmp_path,

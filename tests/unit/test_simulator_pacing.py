@@ -21,7 +21,7 @@ class Clock:
 
 def planned(**options: Any) -> Any:
     extent = {name: options.pop(name) for name in Extent._fields if name in options}
-    usual = {"seed": None, "probe": False, "probe_wait_s": 1, "connections": 1}
+    usual: dict[str, Any] = {"seed": None, "probe": False, "probe_wait_s": 1, "connections": 1}
     fleet = usual | {"rate": 10.0, "slug": "acme", "devices": 3} | options
     return planned_run(Extent(**extent), **fleet)
 

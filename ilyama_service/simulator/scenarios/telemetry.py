@@ -107,11 +107,12 @@ def telemetry_spelt_otherwise(device: Script) -> None:
 def telemetry_odd_times(device: Script) -> None:
     """Times have offsets, small letters and nine digits; cursors spell them in another way."""
     times = ("2026-04-28t11:00:00.000000001+02:00", "2026-04-28T09:00:00.5-00:00")
-    cursors = {
-        "cursor_start_ts": "2026-04-28T09:00:00.000000001z",
-        "cursor_end_ts": "2026-04-28T10:30:00.500+01:30",
-    }
-    device.sends(device.samples(rows=_at(*times), **cursors), accepted(2), on=TELEMETRY)
+    batch = device.samples(
+        rows=_at(*times),
+        cursor_start_ts="2026-04-28T09:00:00.000000001z",
+        cursor_end_ts="2026-04-28T10:30:00.500+01:30",
+    )
+    device.sends(batch, accepted(2), on=TELEMETRY)
 
 
 def telemetry_values_of_another_kind(device: Script) -> None:

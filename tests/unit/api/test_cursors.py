@@ -77,7 +77,8 @@ def test_numbered_items_are_read_from_the_highest_down() -> None:
     def below(before: int | None, limit: int) -> list[int]:
         return [number for number in range(7, 0, -1) if before is None or number < before][:limit]
 
-    pages, cursor = [], None
+    pages: list[list[int]] = []
+    cursor = None
     while not pages or cursor is not None:
         query = PageQuery(limit=3, cursor=cursor)
         items, cursor = newest_first(query, below, lambda number: number)
