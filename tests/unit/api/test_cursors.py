@@ -82,5 +82,5 @@ def test_numbered_items_are_read_from_the_highest_down() -> None:
     while not pages or cursor is not None:
         query = PageQuery(limit=3, cursor=cursor)
         items, cursor = newest_first(query, below, lambda number: number)
-        pages.append(items)
+        pages.append([*items])
     assert pages == [[7, 6, 5], [4, 3, 2], [1]]
