@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
 from ilyama_assets.drains.protocol import DRAIN_LOCK
 from ilyama_assets.jobs import intake_job
-from ilyama_resources.dagster_runs import STOPPED
+from ilyama_resources.dagster_runs import AT_WORK, STOPPED
 from ilyama_resources.embedded.ports import LOOPBACK
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres, postgres_in_use
 from ilyama_resources.postgres import Gateway, GatewayUnavailable
@@ -135,6 +135,7 @@ def test_a_run_that_is_stopped_with_its_stack_is_canceled_and_is_no_failure(
     postgres = EmbeddedPostgres(stack.settings).endpoint()
     assert postgres is not None
     home.point_here(postgres.url)
+    assert eventually(lambda: not intake_runs(home, *AT_WORK), within_s=240)
     # The lock dies with Postgres, of which the test is no user: it would not stop else.
     with suppress(GatewayUnavailable), Gateway(postgres.url).lock(DRAIN_LOCK):
         run_id = started_run(stack, home)
@@ -157,10 +158,14 @@ def started_run(stack: RunningStack, home: DagsterHome) -> str:
     with stack.device("interrupted") as client:
         topic = "acme/interrupted/sync/rows/batch"
         client.publish(topic, batch(time.time_ns() // 1000, 1.5)).result(timeout=120)
-    at_work = RunsFilter(job_name=intake_job.name, statuses=[DagsterRunStatus.STARTED])
+    assert eventually(lambda: bool(intake_runs(home, DagsterRunStatus.STARTED)), within_s=240)
+    return intake_runs(home, DagsterRunStatus.STARTED)[0]
+
+
+def intake_runs(home: DagsterHome, *statuses: DagsterRunStatus) -> Sequence[str]:
+    wanted = RunsFilter(job_name=intake_job.name, statuses=statuses)
     with DagsterInstance.from_config(str(home.directory)) as instance:
-        assert eventually(lambda: bool(instance.get_run_ids(at_work)), within_s=240)
-        return instance.get_run_ids(at_work)[0]
+        return instance.get_run_ids(wanted)
 
 
 def status_in(instance: DagsterInstance, run_id: str) -> DagsterRunStatus:
