@@ -150,4 +150,4 @@ def test_what_was_reviewed_waits_behind_what_a_pause_holds(gateway: Gateway) -> 
     with gateway.transaction() as tx:
         tx.pauses.clear([("dev-1", TABLE)], PauseReason.OPERATOR)
         tx.commit()
-    assert free(gateway) == [alone, older, reviewed]
+    assert free(gateway) == [older, alone, reviewed]
