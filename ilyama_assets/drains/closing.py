@@ -43,12 +43,13 @@ def close_drain(
         for done in seal.states
         if done.firmware_version is not None
     )
+    # Whoever approves locks governance before keys: in another order two could wait for each other.
+    _govern(tx, drain, seal, open_reviews)
     tx.registries.ensure_components(done.device_id for done in seal.states)
     tx.registries.ensure_keys(seal.keys)
     tx.device_states.advance(
         ((done.device_id, done.state) for done in seal.states), drain_id=drain.drain_id
     )
-    _govern(tx, drain, seal, open_reviews)
     tx.sequence_resets.settle(seal.resets)
     _settle_backlog(tx, drain, seal, caps)
     for totals in seal.ledger:

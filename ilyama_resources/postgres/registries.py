@@ -44,7 +44,7 @@ class Registries:
         common = {"scope": "org", "auto": True, "created_at": datetime.now(UTC)}
         rows = [
             {"name_hash": _hash_of(name), "name": shown(name), "kind": kind} | common
-            for name, kind in kinds.items()
+            for name, kind in sorted(kinds.items())
         ]
         if rows:
             self._connection.execute(insert(DATAPOINT_TYPE).on_conflict_do_nothing(), rows)
