@@ -120,9 +120,8 @@ def _compared(
     affinities = newest.placing.affinities_of(mirror)
     missing = _missing_columns(columns, affinities) if table.is_made else []
     narrow = _narrow_columns(columns, kinds)
-    sample = [_told(mirror, name, "no such column") for name in missing]
-    sample += [_told(mirror, name, "too narrow for its values") for name in narrow]
-    sample += _sample(both, mirror) if wrong else []
+    told = [*_told(mirror, missing, "no such column"), *_told(mirror, narrow, "too narrow")]
+    sample = told + (_sample(both, mirror) if wrong else [])
     return Compared(rows, wrong, missing, narrow, sample)
 
 
@@ -141,9 +140,10 @@ def _narrow_columns(columns: Sequence[MirrorColumn], kinds: KindsByColumn) -> li
     ]
 
 
-def _told(mirror: Mirror, column: str, ours: str) -> dict[str, object]:
+def _told(mirror: Mirror, columns: Sequence[str], ours: str) -> Iterator[dict[str, object]]:
     place = dict.fromkeys(_KEY)
-    return {"table": mirror.name, **place, "ours": ours, "theirs": column[:_SHOWN]}
+    for column in columns:
+        yield {"table": mirror.name, **place, "ours": ours, "theirs": column[:_SHOWN]}
 
 
 def _both(ours: DataFrame, theirs: DataFrame) -> DataFrame:
