@@ -47,14 +47,16 @@ the affinity.
 
 | affinity | type | a value that does not fit is NULL |
 |---|---|---|
-| INTEGER | bigint | texts, flags, nested values, fractions; `2.0` is 2 |
-| REAL | double | texts, flags, nested values |
-| NUMERIC | double; once an integer beyond 2^53 would lose digits, bigint, or string beside \
-fractions | texts, flags, nested values |
+| INTEGER | bigint, where `2.0` is 2; else by the numbers | texts, flags, nested values |
+| REAL, NUMERIC | double; else by the numbers | texts, flags, nested values |
 | TEXT, BLOB | string, as sent; flags and nested values as canonical JSON | numbers |
 | MIXED | string, as sent; all but texts as canonical JSON | what does not fit the affinity that \
 its own schema says |
 | not known | by the values: bigint, double, and string when they disagree | none |
+
+Every number fits a column of numbers, and none loses a digit there. *By the numbers*: as soon as an
+INTEGER column holds a fraction, or a REAL or NUMERIC one an integer beyond 2^53, it is a bigint
+when all are whole, a double when no integer is beyond 2^53, and else a string of canonical JSON.
 
 Devices that share a table need not agree on an affinity, those without a project least of all. A
 column that is INTEGER to some and REAL or NUMERIC to others is NUMERIC; one that is a number to

@@ -1,9 +1,9 @@
 """Types of the columns of device tables, and what becomes of a value in them.
 
-A column with a known affinity goes by it. INTEGER is a bigint, so that no digit is lost; REAL is a
-double; TEXT and BLOB are texts. NUMERIC holds integers and fractions as they come: it is a double
-as long as no integer needs more digits than a double has, else a bigint, or a text when there are
-fractions beside such integers. A column of which nothing is known goes by its values.
+TEXT and BLOB are texts. Every number fits a column of numbers, and none is lost in it: INTEGER is a
+bigint, REAL and NUMERIC are doubles, as long as that holds all values exactly. Otherwise the column
+goes by its values, as one does of which nothing is known: a bigint when all are whole, a double
+when no integer needs more digits than a double has, else a text.
 
 Devices that share a table need not agree. A column that is a number to all of them is NUMERIC; one
 that is a number to some and a text to others is MIXED, a text that holds both.
@@ -11,8 +11,9 @@ that is a number to some and a text to others is MIXED, a text that holds both.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
+from types import NoneType
 from typing import Any, Final
 
 from ilyama_protocol.canonical import canonical_json
@@ -53,25 +54,26 @@ class ValueKind(StrEnum):
 
     SMALL = "small integer"
     BIG = "integer that no double holds"
-    FRACTION = "fraction"
+    ROUND = "double that a bigint holds"
+    FRACTION = "double that no bigint holds"
     OTHER = "no number"
 
 
 Kinds = Collection[ValueKind]
-_WHOLE: Final = frozenset({ValueKind.SMALL, ValueKind.BIG})
-_EXACT: Final = frozenset({ValueKind.SMALL, ValueKind.FRACTION})
+_WHOLE: Final = frozenset({ValueKind.SMALL, ValueKind.BIG, ValueKind.ROUND})
+_EXACT: Final = frozenset({ValueKind.SMALL, ValueKind.ROUND, ValueKind.FRACTION})
 _HELD: Final = {
     MirrorType.LONG: _WHOLE,
     MirrorType.DOUBLE: _EXACT,
     MirrorType.TEXT: frozenset(ValueKind),
 }
-_BY_AFFINITY: Final[Mapping[Shared, MirrorType]] = {
+_OF_NUMBERS: Final[Mapping[Shared | None, MirrorType]] = {
     Affinity.INTEGER: MirrorType.LONG,
     Affinity.REAL: MirrorType.DOUBLE,
-    Affinity.TEXT: MirrorType.TEXT,
-    Affinity.BLOB: MirrorType.TEXT,
-    Mixed.MIXED: MirrorType.TEXT,
+    Affinity.NUMERIC: MirrorType.DOUBLE,
 }
+"""The types of columns of numbers, as long as they hold all values."""
+_TEXTS: Final = frozenset({Affinity.TEXT, Affinity.BLOB, Mixed.MIXED})
 
 
 Unmirrored = Mapping[str, int]
@@ -102,18 +104,17 @@ def unmirrored_columns(binding: Binding | None) -> Unmirrored:
 
 def goes_by_values(affinity: Shared | None) -> bool:
     """Whether the type of a column depends on what it holds."""
-    return affinity not in _BY_AFFINITY
+    return affinity not in _TEXTS
 
 
 def type_of(affinity: Shared | None, kinds: Kinds) -> MirrorType | None:
     """The type of a column that holds values of these kinds; None while nothing is known of it."""
-    if affinity is not None and affinity in _BY_AFFINITY:
-        return _BY_AFFINITY[affinity]
+    if not goes_by_values(affinity):
+        return MirrorType.TEXT
     told = _that_count(affinity, kinds)
-    if affinity is Affinity.NUMERIC and told <= _EXACT:
-        return MirrorType.DOUBLE
-    if not told:
-        return None
+    usual = _OF_NUMBERS.get(affinity)
+    if not told or (usual is not None and told <= _HELD[usual]):
+        return usual
     return next(sort for sort, held in _HELD.items() if told <= held)
 
 
@@ -128,19 +129,37 @@ def widened(current: MirrorType, affinity: Shared | None, kinds: Kinds) -> Mirro
 
 
 def _that_count(affinity: Shared | None, kinds: Kinds) -> frozenset[ValueKind]:
-    """What is no number does not fit a NUMERIC column and is NULL there."""
-    return frozenset(kinds) - ({ValueKind.OTHER} if affinity is Affinity.NUMERIC else set())
+    """The kinds that matter: what is no number does not fit a column of numbers and is NULL there.
+
+    In such a column 2.0 is 2, as it is to SQLite; elsewhere a double stays one.
+    """
+    if affinity in _OF_NUMBERS:
+        return frozenset(kinds) - {ValueKind.OTHER}
+    return frozenset(ValueKind.FRACTION if k is ValueKind.ROUND else k for k in kinds)
 
 
-def kinds_of(values: Iterable[Any]) -> set[ValueKind]:
-    """The kinds of some values; null is of none."""
-    return {_kind(value) for value in values if value is not None}
+def kinds_of(values: Sequence[Any]) -> set[ValueKind]:
+    """The kinds of some values, but for those that are held wherever another of them is.
+
+    Null is of none. Whole columns are looked at, since every row that is taken up comes by here.
+    """
+    types = set(map(type, values)) - {NoneType}
+    found = {ValueKind.OTHER} if types - {int, float} else set()
+    if int in types:
+        found.add(_kind_of_whole([v for v in values if type(v) is int]))
+    if float in types:
+        found.add(_kind_of_doubles([v for v in values if type(v) is float]))
+    return found
 
 
-def _kind(value: Any) -> ValueKind:
-    if type(value) is int:
-        return ValueKind.SMALL if -_MOST_EXACT <= value <= _MOST_EXACT else ValueKind.BIG
-    return ValueKind.FRACTION if type(value) is float else ValueKind.OTHER
+def _kind_of_whole(values: list[int]) -> ValueKind:
+    are_small = min(values) >= -_MOST_EXACT and max(values) <= _MOST_EXACT
+    return ValueKind.SMALL if are_small else ValueKind.BIG
+
+
+def _kind_of_doubles(values: list[float]) -> ValueKind:
+    are_round = all(_whole(value) is not None for value in values)
+    return ValueKind.ROUND if are_round else ValueKind.FRACTION
 
 
 def fitted(values: list[Any], kind: MirrorType, affinity: Shared | None) -> list[Any]:
@@ -149,7 +168,7 @@ def fitted(values: list[Any], kind: MirrorType, affinity: Shared | None) -> list
         return [v if type(v) is int else _whole(v) for v in values]
     if kind is MirrorType.DOUBLE:
         return [v if type(v) is float else float(v) if type(v) is int else None for v in values]
-    if affinity is Affinity.NUMERIC:
+    if affinity in _OF_NUMBERS:
         return [canonical_json(v) if type(v) in (int, float) else None for v in values]
     if affinity is None or affinity is Mixed.MIXED:
         return [v if v is None or type(v) is str else canonical_json(v) for v in values]

@@ -82,7 +82,7 @@ class Mirrors:
             run = tx.derived_runs.last(DEVICE_TABLES)
             devices = tx.devices.sample(1_000)
         found = compared_mirrors(self.parts, run, devices)
-        return sum(table.wrong + len(table.missing) for table in found)
+        return sum(t.wrong + len(t.missing) + len(t.narrow) for t in found)
 
     def _delta(self, source_table: str, project: str | None) -> DeltaTable:
         return DeltaTable(self.parts.warehouse.location(Mirror(source_table, project).name))

@@ -11,10 +11,11 @@ from pyspark.sql import functions as F
 from ilyama_assets.automation import every_hour
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
 from ilyama_assets.derived import Progress
-from ilyama_assets.mirrors.columns import Affinities, continued_columns
+from ilyama_assets.mirrors.columns import Affinities, KindsByColumn, continued_columns
 from ilyama_assets.mirrors.taking_up import Newest, newest_of, stored_changes
 from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
 from ilyama_assets.transforms.mirrored_rows import described
+from ilyama_protocol.mirror_types import widened
 from ilyama_resources.device_tables import DEVICE_TABLES, Mirror, MirrorColumn
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.derived_runs import DerivedRun
@@ -40,6 +41,8 @@ class Compared(NamedTuple):
     wrong: int
     missing: Sequence[str]
     """Columns that are bound and never reached the table."""
+    narrow: Sequence[str]
+    """Columns whose type does not hold all values that fit them."""
     sample: Sequence[dict[str, object]]
 
 
@@ -49,7 +52,8 @@ class Compared(NamedTuple):
     automation_condition=every_hour(),
     description=(
         "For a sample of devices, every row of their device tables is the newest of its changes, "
-        "every row whose newest change is no delete is there, and so is every bound column."
+        "every row whose newest change is no delete is there, and so is every bound column, "
+        "wide enough for all values that fit it."
     ),
 )
 def mirror_parity(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
@@ -60,17 +64,20 @@ def mirror_parity(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheck
             run = tx.derived_runs.last(DEVICE_TABLES)
             devices = tx.devices.sample(SAMPLE_DEVICES)
         found = list(compared_mirrors(parts, run, devices))
-    wrong, missing = sum(table.wrong for table in found), [n for t in found for n in t.missing]
+    wrong = sum(table.wrong for table in found)
+    missing = sum(len(table.missing) for table in found)
+    narrow = sum(len(table.narrow) for table in found)
     return report(
         asset=DEVICE_TABLES,
         check="mirror_parity",
-        passed=not wrong and not missing,
+        passed=not wrong and not missing and not narrow,
         counts={
             "devices": len(devices),
             "tables compared": len(found),
             "rows compared": sum(table.rows for table in found),
             "rows that differ": wrong,
-            "columns that are missing": len(missing),
+            "columns that are missing": missing,
+            "columns that are too narrow": narrow,
         },
         sample=[row for table in found for row in table.sample],
         advice=_REBUILD,
@@ -84,13 +91,23 @@ def compared_mirrors(
     changes = stored_changes(parts, run.to_drain).where(F.col("device_id").isin([*devices]))
     with newest_of(parts, changes) as newest:
         mirrors = newest.placing.mirrors
-        for mirror in random.sample(mirrors, min(SAMPLE_TABLES, len(mirrors))):
-            if not MirrorTable(mirror, parts, run._replace(number=run.number + 1)).is_done:
-                yield _compared(parts, newest, MirrorTable(mirror, parts, run), devices)
+        some = random.sample(mirrors, min(SAMPLE_TABLES, len(mirrors)))
+        tables = {
+            mirror.name: MirrorTable(mirror, parts, run)
+            for mirror in some
+            if not MirrorTable(mirror, parts, run._replace(number=run.number + 1)).is_done
+        }
+        kinds = newest.kinds(tables, few={})
+        for name, table in tables.items():
+            yield _compared(parts, newest, table, devices, kinds.get(name, {}))
 
 
 def _compared(
-    parts: MirrorParts, newest: Newest, table: MirrorTable, devices: Sequence[str]
+    parts: MirrorParts,
+    newest: Newest,
+    table: MirrorTable,
+    devices: Sequence[str],
+    kinds: KindsByColumn,
 ) -> Compared:
     columns, mirror = table.columns, table.mirror
     theirs = described(newest.rows_of(mirror, columns), columns)
@@ -102,8 +119,10 @@ def _compared(
     rows, wrong = both.agg(F.count("*"), F.count_if("differs")).collect()[0]
     affinities = newest.placing.affinities_of(mirror)
     missing = _missing_columns(columns, affinities) if table.is_made else []
-    sample = [_told(mirror, name) for name in missing] + (_sample(both, mirror) if wrong else [])
-    return Compared(rows, wrong, missing, sample)
+    narrow = _narrow_columns(columns, kinds)
+    told = [*_told(mirror, missing, "no such column"), *_told(mirror, narrow, "too narrow")]
+    sample = told + (_sample(both, mirror) if wrong else [])
+    return Compared(rows, wrong, missing, narrow, sample)
 
 
 def _missing_columns(columns: Sequence[MirrorColumn], affinities: Affinities) -> list[str]:
@@ -112,9 +131,19 @@ def _missing_columns(columns: Sequence[MirrorColumn], affinities: Affinities) ->
     return [column.original for column in planned[len(columns) :]]
 
 
-def _told(mirror: Mirror, column: str) -> dict[str, object]:
+def _narrow_columns(columns: Sequence[MirrorColumn], kinds: KindsByColumn) -> list[str]:
+    """Those that cannot hold all values that fit them; both sides would lack these alike."""
+    return [
+        column.original
+        for column in columns
+        if widened(column.type, column.affinity, kinds.get(column.original, ())) != column.type
+    ]
+
+
+def _told(mirror: Mirror, columns: Sequence[str], ours: str) -> Iterator[dict[str, object]]:
     place = dict.fromkeys(_KEY)
-    return {"table": mirror.name, **place, "ours": "no such column", "theirs": column[:_SHOWN]}
+    for column in columns:
+        yield {"table": mirror.name, **place, "ours": ours, "theirs": column[:_SHOWN]}
 
 
 def _both(ours: DataFrame, theirs: DataFrame) -> DataFrame:

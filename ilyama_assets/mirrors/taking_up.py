@@ -21,6 +21,7 @@ from ilyama_assets.tables import ROW_CHANGES
 from ilyama_assets.transforms.mirrored_rows import (
     MIRRORED_FROM,
     kinds_in_columns,
+    kinds_in_table,
     mirrored_rows,
     mirrored_table,
 )
@@ -60,23 +61,35 @@ class Newest(NamedTuple):
         found = own.select("mirror", *MIRRORED_FROM).toArrow().combine_chunks()
         return {n: found.filter(pc.equal(found["mirror"], n)).drop(["mirror"]) for n in names}
 
-    def kinds(self, tables: Mapping[str, MirrorTable]) -> dict[str, Kinds]:
-        """The kinds of values in the columns of each mirror that go by their values."""
+    def kinds(
+        self, tables: Mapping[str, MirrorTable], few: Mapping[str, pa.Table]
+    ) -> dict[str, Kinds]:
+        """The kinds of values in the columns of each mirror that go by their values.
+
+        `few` are the changes of mirrors that are here already.
+        """
+        settled, bound = self._settled(tables), self.placing.bound
+        here = {n: kinds_in_table(few[n], bound, settled[n]) for n in settled.keys() & few.keys()}
+        others = {name: columns for name, columns in settled.items() if name not in few}
+        return here | (self._kinds_by_spark(others) if others else {})
+
+    def _kinds_by_spark(self, settled: Mapping[str, frozenset[str]]) -> dict[str, Kinds]:
         found: dict[str, Kinds] = {}
-        planned = {name: self._affinities(table) for name, table in tables.items()}
-        settled = {
-            name: frozenset(n for n, known in affinities.items() if not goes_by_values(known))
-            for name, affinities in planned.items()
-            if tables[name].mirror in self.placing.by_values
-            or any(map(goes_by_values, affinities.values()))
-        }
-        if not settled:
-            return found
         own = self.changes.where(F.col("mirror").isin([*settled]))
         for row in kinds_in_columns(own, self.placing.bound, settled).collect():
             columns = found.setdefault(row["mirror"], {})
             columns.setdefault(row["column"], set()).add(ValueKind(row["kind"]))
         return found
+
+    def _settled(self, tables: Mapping[str, MirrorTable]) -> dict[str, frozenset[str]]:
+        """The columns that do not go by their values, of each mirror that has others."""
+        planned = {name: self._affinities(table) for name, table in tables.items()}
+        return {
+            name: frozenset(n for n, known in affinities.items() if not goes_by_values(known))
+            for name, affinities in planned.items()
+            if tables[name].mirror in self.placing.by_values
+            or any(map(goes_by_values, affinities.values()))
+        }
 
     def _affinities(self, table: MirrorTable) -> dict[str, Shared]:
         """The affinities that the columns of a mirror are to have."""
@@ -95,9 +108,9 @@ def take_up(parts: MirrorParts, run: DerivedRun) -> list[Mirror]:
     with _newest_of_run(parts, run) as newest:
         tables = {m.name: MirrorTable(m, parts, run) for m in newest.placing.mirrors}
         waiting = {name: table for name, table in tables.items() if not table.is_done}
-        kinds = newest.kinds(waiting)
         for portion in _portions(newest, waiting):
             few = newest.collected(portion.names) if portion.few else {}
+            kinds = newest.kinds({name: waiting[name] for name in portion.names}, few)
             for name in portion.names:
                 _take_up_one(parts, run, waiting[name], newest, kinds.get(name, {}), few.get(name))
         if run.from_drain == FIRST_DRAIN:
@@ -204,15 +217,16 @@ def _portions(newest: Newest, tables: Mapping[str, MirrorTable]) -> Iterator[_Po
 
 def _renew_from_history(parts: MirrorParts, run: DerivedRun, table: MirrorTable) -> None:
     """Make a mirror anew whose columns no longer hold what comes."""
-    mirror = table.mirror
+    mirror, name = table.mirror, table.mirror.name
     of_table = F.col("source_table") == mirror.source_table
     with newest_of(parts, stored_changes(parts, run.to_drain).where(of_table)) as whole:
-        kinds = whole.kinds({mirror.name: table}).get(mirror.name, {})
-        affinities = whole.placing.affinities_of(mirror)
-        columns = renewed_columns(table.columns, affinities, kinds)
-        if table.is_small and whole.sizes([mirror.name]).get(mirror.name, 0) <= MOST_AT_ONCE:
-            few = whole.collected([mirror.name])[mirror.name]
-            table.rewrite(mirrored_table(few, columns, whole.placing.bound), columns, anew=True)
+        are_few = table.is_small and whole.sizes([name]).get(name, 0) <= MOST_AT_ONCE
+        few = whole.collected([name]) if are_few else {}
+        kinds = whole.kinds({name: table}, few).get(name, {})
+        columns = renewed_columns(table.columns, whole.placing.affinities_of(mirror), kinds)
+        if are_few:
+            changed = mirrored_table(few[name], columns, whole.placing.bound)
+            table.rewrite(changed, columns, anew=True)
         else:
             table.renew(whole.rows_of(mirror, columns), columns)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -128,6 +129,14 @@ def kinds_in_columns(
     return told.mapInArrow(partial(_each, make=find), _FOUND).distinct()
 
 
+def kinds_in_table(
+    changes: pa.Table, bound: Bound, settled: frozenset[str]
+) -> dict[str, set[ValueKind]]:
+    """The same of changes of one mirror that are here already."""
+    rows = (row for batch in changes.to_batches() for row in _contents(batch, bound))
+    return _kinds_by_column(rows, settled)
+
+
 def _each(
     batches: Iterator[pa.RecordBatch], *, make: Callable[[pa.RecordBatch], pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
@@ -190,15 +199,27 @@ def _without(batch: pa.RecordBatch, rows: list[Row], bound: Bound) -> list[Row]:
 def _kinds(
     batch: pa.RecordBatch, *, bound: Bound, settled: Mapping[str, frozenset[str]]
 ) -> pa.RecordBatch:
-    found: set[tuple[str, str, ValueKind]] = set()
+    rows: dict[str, list[Row]] = {}
     for mirror, row in zip(batch["mirror"].to_pylist(), _contents(batch, bound), strict=True):
-        known = settled.get(mirror, frozenset())
-        for name in row.keys() - known:
-            found.update((mirror, name, kind) for kind in kinds_of([row[name]]))
+        rows.setdefault(mirror, []).append(row)
+    found = [
+        (mirror, name, kind)
+        for mirror, own in rows.items()
+        for name, kinds in _kinds_by_column(own, settled.get(mirror, frozenset())).items()
+        for kind in kinds
+    ]
     columns = [list(column) for column in zip(*found, strict=True)] or [[], [], []]
     return pa.record_batch(
         [pa.array(column, pa.string()) for column in columns], schema=_FOUND_SCHEMA
     )
+
+
+def _kinds_by_column(rows: Iterable[Row], settled: frozenset[str]) -> dict[str, set[ValueKind]]:
+    columns: defaultdict[str, list[Any]] = defaultdict(list)
+    for row in rows:
+        for name, value in row.items():
+            columns[name].append(value)
+    return {name: kinds_of(v) for name, v in columns.items() if name not in settled}
 
 
 def _quoted(name: str) -> str:

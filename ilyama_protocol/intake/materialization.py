@@ -1,7 +1,9 @@
-"""Rows that cannot be materialized: a value that a key or a NOT NULL column cannot hold.
+"""Rows that cannot be materialized: a value of a key or NOT NULL column is of the wrong kind.
 
-Elsewhere such a value is merely quarantined; a row without a key, or with a hole where none may
-be, would be no row. Most batches have no misfit at all, which the types of whole columns tell.
+Elsewhere such a value is merely quarantined; here its row would lose what makes it that row. Every
+number fits a column of numbers, and null fits every column: whether one that is NOT NULL may be
+null was for the device's own database to say. Most batches have no misfit at all, which the types
+of whole columns tell.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from tests.oracle.canonical import canonical_json
 from tests.oracle.records import RowChange
 
-INT64 = range(-(2**63), 2**63)
+NUMBER_TYPES = {"bigint": int, "double": float}
 NUMBERS = {"INTEGER", "REAL", "NUMERIC"}
 
 
@@ -89,14 +89,16 @@ def _seen(columns: Mapping[str, Column], name: str, own: Mapping[str, str]) -> C
 
 
 def _held(value: Any, column: Column) -> Any:
-    """A value as a column of this affinity and type keeps it; None when it does not fit."""
+    """A value as a column of this affinity and type keeps it; None when it does not fit.
+
+    What fits is never lost: in a column whose type cannot hold it, it is expected as it is.
+    """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is None or not _fits(column.affinity, is_number=is_number):
         return None
-    if column.type == "bigint":
-        return int(value) if is_number and value == int(value) and int(value) in INT64 else None
-    if column.type == "double":
-        return float(value) if is_number else None
+    if column.type in NUMBER_TYPES:
+        held = NUMBER_TYPES[column.type](value) if is_number else None
+        return held if held == value else value
     return value if isinstance(value, str) else canonical_json(value)
 
 

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 from sqlalchemy import create_engine, text
 
 from ilyama_assets.drains.protocol import Intake
+from ilyama_protocol.fingerprint import Affinity, SchemaColumn
 from ilyama_protocol.governance.bindings import Binding, ColumnAction, Verb
 from ilyama_protocol.intake.state import decode_state, encode_state
 from ilyama_resources.device_tables import Mirror
@@ -134,8 +136,8 @@ def test_a_value_that_does_not_fit_its_column_is_null(intake: Intake, mirrors: M
     fits = {"i": BIG, "r": 1, "n": 1.5, "t": "x", "b": "AAE="}
     nested = {"i": 2.0, "r": 0.5, "n": 3, "t": {"b": [1, True], "a": None}, "b": True}
     misfits = {"i": True, "r": "x", "n": [1], "t": 5, "b": 1.5}
-    fraction = {"i": 1.5, "x": "not named by the schema"}
-    rows = [fits, nested, misfits, fraction, dict.fromkeys(fits)]
+    unbound = {"x": "not named by the schema"}
+    rows = [fits, nested, misfits, unbound, dict.fromkeys(fits)]
     drained(intake, [(ONE, batch(*(_put(n, n, **r) for n, r in enumerate(rows)), schema=schema))])
 
     mirrors.derive()
@@ -206,6 +208,55 @@ def test_a_numeric_column_loses_no_digit(intake: Intake, mirrors: Mirrors) -> No
     }
 
 
+@pytest.mark.usefixtures("way")
+def test_no_number_is_lost_whatever_its_column_would_rather_have(
+    intake: Intake, mirrors: Mirrors
+) -> None:
+    names = columns(i="INTEGER", j="INTEGER", r="REAL", s="REAL")
+    key = SchemaColumn("id", Affinity.INTEGER, pk_ordinal=1, not_null=True)
+    schema = (key, *names)
+    usual = {"id": 1, "i": 1, "j": BIG, "r": 1, "s": 0.5}
+    drained(intake, [(ONE, batch(_put(1, 1, **usual), schema=schema))])
+    mirrors.derive()
+    assert mirrors.rows(TABLE) == {_key(pk=1): usual}
+    assert [*mirrors.types(TABLE).values()] == [*["bigint"] * 3, *["double"] * 2]
+
+    odd = {"id": 1.5, "i": 0.5, "j": 0.5, "r": BIG, "s": BIG}
+    drained(intake, [(ONE, batch(_put(2, 1.5, **odd), schema=schema))])
+    mirrors.derive()
+
+    assert [*mirrors.types(TABLE).values()] == ["double", "double", "string", "bigint", "string"]
+    assert mirrors.rows(TABLE) == {
+        _key(pk=1): usual | {"j": str(BIG), "s": "0.5"},
+        _key(pk=1.5): odd | {"j": "0.5", "s": str(BIG)},
+    }
+    assert mirrors.differing() == 0
+
+
+def test_parity_notices_a_column_that_cannot_hold_its_values(
+    intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, v=1.5), schema=PUMPS))])
+    mirrors.derive()
+    _narrow(intake, Mirror(TABLE), "v")
+    assert mirrors.rows(TABLE) == {_key(): {}}
+    assert mirrors.differing() == 1
+
+    mirrors.derive(rebuild=True)
+    assert mirrors.rows(TABLE) == {_key(): {"v": 1.5}}
+    assert mirrors.differing() == 0
+
+
+def _narrow(intake: Intake, mirror: Mirror, column: str) -> None:
+    """Let a column be a bigint, without its values."""
+    location = str(intake.warehouse.location(mirror.name))
+    rows = intake.session().read.format("delta").load(location)
+    empty = rows.withColumn(column, F.lit(None).cast("bigint"))
+    narrow = empty.withMetadata(column, rows.schema[column].metadata)
+    writer = narrow.write.format("delta").mode("overwrite")
+    writer.option("overwriteSchema", "true").save(location)
+
+
 def test_a_schema_that_comes_later_gives_its_columns_their_types(
     intake: Intake, mirrors: Mirrors
 ) -> None:
@@ -214,10 +265,10 @@ def test_a_schema_that_comes_later_gives_its_columns_their_types(
     drained(intake, [(ONE, batch(_put(2, 2, v=0.5, w="y", odd=2), schema=PUMPS, number=1))])
     mirrors.derive()
 
-    assert mirrors.types(TABLE) == {"odd": "bigint", "v": "bigint", "w": "string"}
+    assert mirrors.types(TABLE) == {"odd": "bigint", "v": "double", "w": "string"}
     assert mirrors.rows(TABLE) == {
         _key(pk=1): {"v": 1, "w": "x", "odd": 1},
-        _key(pk=2): {"w": "y"},
+        _key(pk=2): {"v": 0.5, "w": "y"},
     }
     assert mirrors.differing() == 0
 

@@ -12,6 +12,9 @@ PlainPk = Callable[[int], dict[str, Any]]
 
 ODD_INTEGERS = (0, -1, 2**53 + 1, 2**63 - 1, -(2**63), Token("-0"))
 ODD_REALS = (0.0, -0.0, 1e-7, 1e16, 5e-324, 1.7976931348623157e308, Token("1E+1"), Token("10"))
+# Every number fits a column of numbers, whatever its affinity would rather have.
+ODD_IN_WHOLE = (0.5, *ODD_INTEGERS[1:])
+ODD_IN_REAL = (2**53 + 1, *ODD_REALS[1:])
 ODD_TEXTS = ("", "a/b%2F.c", "zażółć", "😀", "e\u0301", 'quote"back\\', "\0", "line\nbreak\x1f")
 NESTED: tuple[Any, ...] = ({"y": [1, 2.5, None], "x": {"deep": [[]]}}, [], {}, [True, {"é": "\t"}])
 ODD_PK_VALUES = (None, True, False, 1, 1.0, "1", -0.0, 0, 2.5e-7, 2**63 - 1, *ODD_TEXTS, "50%")
@@ -56,9 +59,9 @@ def fitting_value(affinity: str, rng: random.Random) -> Any:
         return None
     is_odd = rng.random() < 0.2
     if affinity in ("INTEGER", "NUMERIC"):
-        return rng.choice(ODD_INTEGERS) if is_odd else rng.randrange(1000)
+        return rng.choice(ODD_IN_WHOLE) if is_odd else rng.randrange(1000)
     if affinity == "REAL":
-        return rng.choice(ODD_REALS) if is_odd else rng.randrange(1000) / 8
+        return rng.choice(ODD_IN_REAL) if is_odd else rng.randrange(1000) / 8
     odd = rng.choice((*ODD_TEXTS, *NESTED, True, False))
     return odd if is_odd else rng.choice(("heating", "cooling", "idle"))
 

@@ -27,9 +27,11 @@ def test_new_columns_come_after_those_that_are_there() -> None:
 
 def test_a_column_that_must_change_wants_the_table_made_anew() -> None:
     by_value = continued_columns([V, LOOSE], {}, {"x": {ValueKind.OTHER}})
+    by_fraction = continued_columns([V, LOOSE], {}, {"v": {ValueKind.FRACTION}})
     by_schema = continued_columns([V, LOOSE], {"x": Affinity.INTEGER}, {})
 
     assert not only_adds([V, LOOSE], by_value)
+    assert not only_adds([V, LOOSE], by_fraction)
     assert not only_adds([V, LOOSE], by_schema)
 
 

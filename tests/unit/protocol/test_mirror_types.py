@@ -1,10 +1,12 @@
 """What becomes of a value in a device table depends on its column, and no digit is lost."""
 
+import itertools
+import json
 from typing import Any
 
 import pytest
 
-from ilyama_protocol.fingerprint import Affinity
+from ilyama_protocol.fingerprint import METRIC_AFFINITIES, Affinity
 from ilyama_protocol.mirror_types import (
     MirrorType,
     Mixed,
@@ -19,7 +21,7 @@ from ilyama_protocol.mirror_types import (
 )
 
 LONG, DOUBLE, TEXT = MirrorType
-SMALL, BIG, FRACTION, OTHER = ValueKind
+SMALL, BIG, ROUND, FRACTION, OTHER = ValueKind
 A = Affinity
 EXACT = 2**53
 
@@ -32,7 +34,11 @@ EXACT = 2**53
         (-EXACT, SMALL),
         (EXACT + 1, BIG),
         (-(2**63), BIG),
-        (1.0, FRACTION),
+        (1.0, ROUND),
+        (-(2.0**63), ROUND),
+        (2.0**63, FRACTION),
+        (1e300, FRACTION),
+        (0.5, FRACTION),
         (True, OTHER),
         ("1", OTHER),
         ([1], OTHER),
@@ -43,10 +49,33 @@ def test_a_value_has_a_kind(value: Any, kind: ValueKind) -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "kinds"),
+    [
+        ([], set()),
+        ([1, EXACT + 1, -1], {BIG}),
+        ([1, -EXACT - 1], {BIG}),
+        ([2.0, 0.5, 3.0], {FRACTION}),
+        ([1, 2.0, "x", None], {SMALL, ROUND, OTHER}),
+    ],
+)
+def test_of_many_values_those_kinds_are_told_that_need_most(
+    values: list[Any], kinds: set[ValueKind]
+) -> None:
+    assert kinds_of(values) == kinds
+
+
+@pytest.mark.parametrize(
     ("affinity", "kinds", "expected"),
     [
-        (A.INTEGER, {FRACTION, OTHER}, LONG),
-        (A.REAL, {BIG}, DOUBLE),
+        (A.INTEGER, set(), LONG),
+        (A.INTEGER, {OTHER}, LONG),
+        (A.INTEGER, {SMALL, BIG, ROUND, OTHER}, LONG),
+        (A.INTEGER, {SMALL, FRACTION, OTHER}, DOUBLE),
+        (A.INTEGER, {BIG, FRACTION}, TEXT),
+        (A.REAL, set(), DOUBLE),
+        (A.REAL, {SMALL, ROUND, FRACTION, OTHER}, DOUBLE),
+        (A.REAL, {SMALL, BIG, ROUND}, LONG),
+        (A.REAL, {BIG, FRACTION}, TEXT),
         (A.TEXT, {SMALL}, TEXT),
         (A.BLOB, set(), TEXT),
         (A.NUMERIC, set(), DOUBLE),
@@ -56,7 +85,9 @@ def test_a_value_has_a_kind(value: Any, kind: ValueKind) -> None:
         (None, set(), None),
         (None, {SMALL}, LONG),
         (None, {SMALL, BIG}, LONG),
+        (None, {ROUND}, DOUBLE),
         (None, {SMALL, FRACTION}, DOUBLE),
+        (None, {BIG, ROUND}, TEXT),
         (None, {BIG, FRACTION}, TEXT),
         (None, {SMALL, OTHER}, TEXT),
     ],
@@ -70,8 +101,14 @@ def test_a_column_has_the_type_of_its_affinity_or_of_its_values(
 @pytest.mark.parametrize(
     ("current", "affinity", "kinds", "expected"),
     [
-        (LONG, A.INTEGER, {FRACTION, OTHER}, LONG),
+        (LONG, A.INTEGER, {BIG, ROUND, OTHER}, LONG),
+        (LONG, A.INTEGER, {FRACTION}, DOUBLE),
+        (DOUBLE, A.INTEGER, {SMALL, FRACTION}, DOUBLE),
+        (DOUBLE, A.INTEGER, {BIG}, TEXT),
+        (DOUBLE, A.REAL, {SMALL, OTHER}, DOUBLE),
+        (DOUBLE, A.REAL, {BIG}, TEXT),
         (LONG, None, {SMALL, BIG}, LONG),
+        (LONG, None, {ROUND}, DOUBLE),
         (LONG, None, {FRACTION}, DOUBLE),
         (LONG, None, {OTHER}, TEXT),
         (DOUBLE, None, {SMALL, FRACTION}, DOUBLE),
@@ -105,6 +142,11 @@ NESTED = '{"a":[null],"b":1}'
         ),
         (
             TEXT,
+            A.INTEGER,
+            [None, "1", "9007199254740993", "2.0", "1.5", "1e+300", None, None, None],
+        ),
+        (
+            TEXT,
             None,
             [None, "1", "9007199254740993", "2.0", "1.5", "1e+300", "true", "x", NESTED],
         ),
@@ -117,6 +159,18 @@ def test_a_value_is_held_as_its_column_holds_it(
 
     assert found == expected
     assert [*map(type, found)] == [*map(type, expected)]
+
+
+NUMBERS = [0, -1, EXACT, EXACT + 1, 2**63 - 1, -(2**63), 2.0, 0.5, 5e-324, 2.0**63, 1e300]
+
+
+@pytest.mark.parametrize("affinity", sorted(METRIC_AFFINITIES))
+def test_no_number_is_lost_in_a_column_of_numbers(affinity: Affinity) -> None:
+    for values in itertools.combinations(NUMBERS, 3):
+        kind = type_of(affinity, kinds_of(values))
+        assert kind is not None
+        held = fitted([*values], kind, affinity)
+        assert [*values] == ([json.loads(text) for text in held] if kind is TEXT else held)
 
 
 @pytest.mark.parametrize(
