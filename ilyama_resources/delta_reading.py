@@ -93,6 +93,22 @@ def rows_at(
                 yield plain.filter(pc.is_in(_keys(plain), value_set=wanted))
 
 
+def rows_equal(
+    root: Path, table: str, columns: Sequence[str], *, equal: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of the rows with these very texts; files are chosen by their statistics."""
+    bounds: Bounds = {name: (text, text) for name, text in equal.items()}
+    names = [*dict.fromkeys((*equal, *columns))]
+    for path in _files_within(root / table, bounds):
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_BATCH_ROWS, columns=names):
+                rows = _plain(batch)
+                for name, text in equal.items():
+                    rows = rows.filter(pc.equal(rows[name], text))
+                if rows.num_rows:
+                    yield rows.select(list(columns))
+
+
 def _bounds(places: Sequence[MessagePlace]) -> Bounds:
     return {
         name: (min(values), max(values))

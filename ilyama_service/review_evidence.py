@@ -10,8 +10,14 @@ from typing import Any
 import msgspec
 
 from ilyama_protocol.fingerprint import SchemaColumn
-from ilyama_protocol.governance.bindings import Actions, kind_of, mirrored
-from ilyama_protocol.governance.dry_run import DryRun, dry_run, touched_keys
+from ilyama_protocol.governance.bindings import Actions, mirrored
+from ilyama_protocol.governance.dry_run import (
+    DryRun,
+    StagedRow,
+    dry_run,
+    touched_assets,
+    touched_keys,
+)
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.reviews import Review, Sharer
 from ilyama_resources.staged_samples import staged_sample
@@ -22,8 +28,6 @@ MOST_BYTES = 64 * 1024 * 1024
 
 MOST_NAMES = 100
 """So many devices are named; all are counted."""
-
-_ALWAYS_TOUCHED = ("row_changes", "current_value")
 
 
 class Senders(msgspec.Struct):
@@ -86,7 +90,7 @@ def evidence_of(
         last_accepted_columns=None if last is None else tx.device_states.columns_of(last),
         senders=_senders(alike, devices),
         staged=staged,
-        downstream=_downstream(review, chosen),
+        downstream=_downstream(review, chosen, rows),
         dry_run=Trial(len(rows) == staged.rows, dry_run(rows, review.columns, chosen)),
         waiting=tx.review_queue.waiting((review.device_id, review.source_table)),
     )
@@ -97,8 +101,8 @@ def _senders(alike: Sequence[Sharer], devices: Sequence[str]) -> Senders:
     return Senders(len(devices), list(devices[:MOST_NAMES]), dict(Counter(newest.values())))
 
 
-def _downstream(review: Review, actions: Actions) -> Downstream:
-    keys = touched_keys(review.source_table, review.column_names, actions)
-    kinds = {kind_of(column) for column in review.columns or ()} or {"metric", "state"}
-    points = [f"{kind}_datapoint" for kind in sorted(kinds)] if keys else []
-    return Downstream(keys, [*_ALWAYS_TOUCHED, *points, "device_tables"])
+def _downstream(review: Review, actions: Actions, rows: Sequence[StagedRow]) -> Downstream:
+    """What would be fed; nothing, as long as every row would stay staged."""
+    assets = touched_assets(rows, review.columns, actions)
+    keys = touched_keys(review.source_table, review.column_names, actions) if assets else []
+    return Downstream(keys, assets)

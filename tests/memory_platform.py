@@ -77,7 +77,7 @@ class MemoryPlatform:
         self._staged: list[pa.Table] = []
         self.out_of_window = 0
         self.reviews: dict[tuple[str, str, str], ReviewAsked] = {}
-        self._gaps: dict[tuple[str, str, str], list[Island]] = {}
+        self._gaps: dict[tuple[str, str, str, int], list[Island]] = {}
         self._refused: list[RejectedNumbers] = []
 
     def pause(self, lineage: Lineage, reason: str = "operator") -> None:
@@ -87,6 +87,12 @@ class MemoryPlatform:
     def resume(self, lineage: Lineage, reason: str = "operator") -> None:
         """Take a reason away."""
         self.pauses.get(lineage[0], {}).get(lineage[1], set()).discard(reason)
+
+    def reset_sequence(self, lineage: Lineage) -> None:
+        """Let the numbers of a table's telemetry begin anew with the next drain."""
+        state = decode_state(self._states[lineage[0]])
+        state.begin_era(lineage[1], self._drains)
+        self._states[lineage[0]] = encode_state(state)
 
     def release(self, *, retried: frozenset[Lineage] = frozenset()) -> None:
         """Release what was staged and is held by nothing any more, in one drain."""
@@ -192,16 +198,16 @@ class MemoryPlatform:
 
     def gaps(self) -> list[Row]:
         """The gaps of all sequences, each with how many rejected batches had its numbers."""
-        names = ("device_id", "kind", "name", "first_missing", "last_missing", "rejections")
+        names = ("device_id", "kind", "name", "era", "first_missing", "last_missing", "rejections")
         return [
             dict(zip(names, (*sequence, *gap, self._explained(sequence, gap)), strict=True))
             for sequence, gaps in self._gaps.items()
             for gap in gaps
         ]
 
-    def _explained(self, sequence: tuple[str, str, str], gap: Island) -> int:
+    def _explained(self, sequence: tuple[str, str, str, int], gap: Island) -> int:
         return sum(
-            (told.device_id, told.kind, told.name) == sequence
+            (told.device_id, told.kind, told.name, told.era) == sequence
             and told.first <= gap[1]
             and told.last >= gap[0]
             for told in self._refused
@@ -209,7 +215,7 @@ class MemoryPlatform:
 
     def _number(self, device_id: str, engine: IntakeEngine) -> None:
         for change in engine.sequences:
-            sequence = (device_id, change.kind.value, change.name)
+            sequence = (device_id, change.kind.value, change.name, change.era)
             known = self._gaps.get(sequence, [])
             left = [part for gap in known for part in without(gap, change.covered)]
             self._gaps[sequence] = [*left, *change.opened]

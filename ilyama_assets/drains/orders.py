@@ -13,6 +13,7 @@ import msgspec
 from ilyama_protocol.governance.agreement import Claim
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules
+from ilyama_protocol.intake.decisions import RefusedBatch
 from ilyama_protocol.intake.history import (
     KnownBatch,
     KnownPayload,
@@ -22,7 +23,7 @@ from ilyama_protocol.intake.history import (
     StoredRow,
 )
 from ilyama_protocol.intake.lineage_rulings import FAILURES_THAT_OPEN_THE_CIRCUIT, PauseReason
-from ilyama_protocol.intake.outcomes import Origin, RejectedMessage
+from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.intake.sequences import SequenceChange, SequenceKind
 from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
@@ -139,6 +140,7 @@ class RejectedNumbers(msgspec.Struct, frozen=True):
     code: str
     source_table: str
     received_at: int
+    era: int = 0
 
 
 class Products(msgspec.Struct):
@@ -173,8 +175,9 @@ class Products(msgspec.Struct):
     failure: TaskFailed | None = None
 
 
-def rejected_numbers(rejected: RejectedMessage) -> RejectedNumbers:
+def rejected_numbers(refused: RefusedBatch) -> RejectedNumbers:
     """The numbers that a rejected batch was of."""
+    rejected = refused.rejected
     rejection, arrival = rejected.rejection, rejected.arrival
     epoch, table = rejection.journal_epoch, rejection.source_table or ""
     first, last = rejection.numbers or (0, 0)
@@ -188,6 +191,7 @@ def rejected_numbers(rejected: RejectedMessage) -> RejectedNumbers:
         rejection.code.value,
         table,
         arrival.received_at,
+        refused.era,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ from ilyama_protocol.governance.bindings import (
     Actions,
     keeps_paused,
     key_under,
+    kind_of,
 )
 
 _NUMBERS = frozenset({int, float})
@@ -61,6 +62,47 @@ def touched_keys(source_table: str, names: Iterable[str], actions: Actions) -> l
     """The datapoint keys that the columns would feed."""
     keys = (key_under(actions.get(name, MIRRORED), source_table, name) for name in names)
     return sorted(key for key in keys if key is not None)
+
+
+def touched_assets(
+    rows: Sequence[StagedRow], columns: Iterable[SchemaColumn] | None, actions: Actions
+) -> list[str]:
+    """The assets that the rows would feed; without any to look at, those that such rows could."""
+    known = None if columns is None else tuple(columns)
+    if keeps_paused(actions, known or ()):
+        return []
+    ops = {row.op for row in rows} or {None, "update"}
+    kinds = _published_kinds(rows, known, actions)
+    if not ops.isdisjoint(_TOLD_BY_A_DATAPOINT):
+        kinds |= {"state"}
+    sent_as_rows = ops != {None}
+    touched = {
+        "row_changes": sent_as_rows,
+        "telemetry_samples": None in ops,
+        "metric_datapoint": "metric" in kinds,
+        "state_datapoint": "state" in kinds,
+        "current_value": bool(kinds),
+        "device_tables": sent_as_rows,
+    }
+    return [asset for asset, is_touched in touched.items() if is_touched]
+
+
+def _published_kinds(
+    rows: Iterable[StagedRow], columns: Iterable[SchemaColumn] | None, actions: Actions
+) -> set[str]:
+    """The kinds of datapoints that columns give; where none were announced, by their values."""
+    if columns is not None:
+        return {kind_of(c) for c in columns if actions.get(c.name, MIRRORED).verb not in SILENT}
+    if all(action.verb in SILENT for action in actions.values()):
+        return set()
+    values = (
+        value
+        for row in rows
+        for name, value in row.content.items()
+        if value is not None and actions.get(name, MIRRORED).verb not in SILENT
+    )
+    seen = {"metric" if type(value) in _NUMBERS else "state" for value in values}
+    return seen or {"metric", "state"}
 
 
 def fits(value: Any, column: SchemaColumn) -> bool:

@@ -32,6 +32,16 @@ from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.messages import Observation
 from ilyama_protocol.rejections import Rejection
 
+REPLAYS = (Origin.REJECTION, Origin.STAGED)
+"""What is decided by these came before."""
+
+
+class RefusedBatch(NamedTuple):
+    """A rejected batch whose numbers are known, and the era that they are of."""
+
+    rejected: RejectedMessage
+    era: int
+
 
 class BacklogPlace(NamedTuple):
     """A table of a device and its schema, why something of it was set aside.
@@ -85,8 +95,8 @@ class Decisions:
         self.needs: list[Need] = []
         self._numbers: dict[Numbering, list[Island]] = {}
         self._numbered_at = 0
-        self.refused: list[RejectedMessage] = []
-        """Rejected batches whose numbers are known: they may explain a gap."""
+        self.refused: list[RefusedBatch] = []
+        """They may explain a gap."""
         self.out_of_window = 0
         """Values of telemetry that are too old, or too far ahead, to give datapoints."""
 
@@ -119,6 +129,15 @@ class Decisions:
         self._numbers.setdefault(numbering, []).extend(islands)
         self._numbered_at = arrival.received_at
 
+    def era_of(self, arrival: Arrival, source_table: str) -> int:
+        """The era of a telemetry batch's number: for a replayed one, that in which it first came.
+
+        A message that gets its place on the clock only now has kept the moment it landed.
+        """
+        lineage = self.state.telemetry(source_table)
+        is_replayed = self.origin in REPLAYS
+        return lineage.era_of(arrival.message.landed_at) if is_replayed else lineage.era
+
     def close_sequences(self) -> list[SequenceChange]:
         """Make the accepted numbers part of the state, and say what they change about gaps."""
         changes = []
@@ -145,7 +164,9 @@ class Decisions:
         rejected = RejectedMessage(arrival, rejection)
         self.outcomes.rejected.append(rejected)
         if rejection.numbers is not None and arrival.device_id is not None:
-            self.refused.append(rejected)
+            is_numbered = rejection.journal_epoch is None and rejection.source_table is not None
+            era = self.era_of(arrival, rejection.source_table or "") if is_numbered else 0
+            self.refused.append(RefusedBatch(rejected, era))
         self.account(
             arrival,
             Outcome.REJECTED,

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from ilyama_protocol.identifiers import key_of
 from ilyama_protocol.intake.conflicts import Conflict, batch_conflict
-from ilyama_protocol.intake.decisions import Decisions
+from ilyama_protocol.intake.decisions import REPLAYS, Decisions
 from ilyama_protocol.intake.field_series import FieldSeries
 from ilyama_protocol.intake.history import KnownBatch, TelemetryNeed
 from ilyama_protocol.intake.lineage_rulings import StagingReason
@@ -16,7 +16,6 @@ from ilyama_protocol.intake.outcomes import (
     Arrival,
     CurrentValues,
     DecidedSamples,
-    Origin,
     Outcome,
     StagedSamples,
 )
@@ -27,8 +26,6 @@ from ilyama_protocol.intake.state import NO_TS, TelemetryState
 from ilyama_protocol.limits import Limits
 from ilyama_protocol.messages import TelemetryBatch, telemetry_content
 from ilyama_protocol.rejections import Rejection, RejectionCode
-
-_REPLAYS = (Origin.REJECTION, Origin.STAGED)
 
 LONGEST_LISTED_CONTENT = 4_096
 """Content of a batch in conflict is listed up to so many characters, and by its hash beyond."""
@@ -109,7 +106,7 @@ class TelemetryIntake:
         """What earlier drains may hold of the batch, None when they can hold nothing."""
         before = self._decisions.before
         lineage = before.telemetry(batch.source_table)
-        replayed = self._decisions.origin in _REPLAYS
+        replayed = self._decisions.origin in REPLAYS
         is_older = self._era(arrival, batch) < lineage.era
         continues = batch.batch_seq > lineage.batch_seq and not is_older
         after: list[int] = []
@@ -178,13 +175,7 @@ class TelemetryIntake:
         return usual or any(key.startswith(other[0]) for key in one[1]) or bool(one[1] & other[1])
 
     def _era(self, arrival: Arrival, batch: TelemetryBatch) -> int:
-        """The era of a batch's number: for what is replayed, that in which it first came.
-
-        A message that gets its place on the clock only now has kept the moment it landed.
-        """
-        lineage = self._decisions.state.telemetry(batch.source_table)
-        is_replayed = self._decisions.origin in _REPLAYS
-        return lineage.era_of(arrival.message.landed_at) if is_replayed else lineage.era
+        return self._decisions.era_of(arrival, batch.source_table)
 
     def _out_of_sequence(self, arrival: Arrival, batch: TelemetryBatch) -> Rejection | None:
         """Why the number of a batch cannot follow, None when it can.
@@ -195,7 +186,7 @@ class TelemetryIntake:
         highest, era = lineage.batch_seq, self._era(arrival, batch)
         if batch.batch_seq > highest and era == lineage.era:
             return None
-        if self._decisions.origin in _REPLAYS:
+        if self._decisions.origin in REPLAYS:
             taken = (batch.source_table, batch.batch_seq, era) in self._numbers
             return _refused(batch, RejectionCode.DUPLICATE_BATCH_SEQ) if taken else None
         equal = batch.batch_seq == highest

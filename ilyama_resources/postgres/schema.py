@@ -279,6 +279,7 @@ SEQUENCE_REJECTION = Table(
     Column("code", Text, nullable=False),
     Column("source_table", Text, nullable=False),
     _moment("received_at", nullable=False),
+    Column("era", BigInteger, nullable=False, server_default="0"),
 )
 
 API_TOKEN = Table(

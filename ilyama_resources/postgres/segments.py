@@ -24,6 +24,13 @@ class PendingDay(NamedTuple):
     origin: str = Origin.LIVE.value
 
 
+class LandedSegment(NamedTuple):
+    """How many messages a segment held, and whether its drain is done."""
+
+    messages: int
+    is_drained: bool
+
+
 _FIELDS = [SEGMENT.c[name] for name in Segment._fields]
 
 
@@ -110,6 +117,16 @@ class Segments:
             .where(SEGMENT.c.segment_id.in_(list(segment_ids)), DRAIN.c.closed_at.is_not(None))
         )
         return set(self._connection.scalars(query))
+
+    def landed(self, segment_id: str, *, origin: str) -> LandedSegment | None:
+        """What is known of a segment; None when nothing is, any more."""
+        query = (
+            select(SEGMENT.c.messages, DRAIN.c.closed_at.is_not(None))
+            .outerjoin(DRAIN, DRAIN.c.drain_id == SEGMENT.c.drain_id)
+            .where(SEGMENT.c.segment_id == segment_id, SEGMENT.c.origin == origin)
+        )
+        row = self._connection.execute(query).one_or_none()
+        return None if row is None else LandedSegment(*row)
 
     def drained_since(self, moment: datetime, *, limit: int) -> list[Segment]:
         """The newest segments whose drain was closed since then."""

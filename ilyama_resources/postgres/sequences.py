@@ -85,6 +85,7 @@ class RejectedBatch(NamedTuple):
     code: str
     source_table: str
     received_at: datetime
+    era: int = 0
 
 
 class GapFilter(NamedTuple):
@@ -162,13 +163,14 @@ class Sequences:
     def totals(self) -> list[GapTotal]:
         """The gaps by kind."""
         missing = SEQUENCE_GAP.c.last_missing - SEQUENCE_GAP.c.first_missing + 1
-        gaps = select(SEQUENCE_GAP.c.kind, func.count(), func.sum(missing))
+        listed = select(SEQUENCE_GAP.c.kind, func.count(), func.sum(missing))
         overflow = select(SEQUENCE_OVERFLOW.c.kind, func.sum(SEQUENCE_OVERFLOW.c.numbers))
         unlisted = _by_kind(self._connection, overflow.group_by(SEQUENCE_OVERFLOW.c.kind))
-        rows = self._connection.execute(gaps.group_by(SEQUENCE_GAP.c.kind))
+        rows = self._connection.execute(listed.group_by(SEQUENCE_GAP.c.kind))
+        known = {kind: (count, int(numbers)) for kind, count, numbers in rows}
         return [
-            GapTotal(kind, count, int(numbers), unlisted.get(kind, 0))
-            for kind, count, numbers in sorted(rows.tuples())
+            GapTotal(kind, *known.get(kind, (0, 0)), unlisted.get(kind, 0))
+            for kind in sorted({*known, *unlisted})
         ]
 
     def forget_rejections(self, *, received_before: datetime) -> int:
@@ -261,7 +263,7 @@ def _explains() -> ColumnElement[bool]:
     return and_(*same, overlaps)
 
 
-_SAME = ("device_id", "kind", "name")
+_SAME = ("device_id", "kind", "name", "era")
 
 
 def _rejections() -> ScalarSelect[int]:

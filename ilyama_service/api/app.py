@@ -13,6 +13,7 @@ from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings
 from ilyama_service.api import (
     audit,
+    conflicts,
     current_values,
     devices,
     drains,
@@ -38,6 +39,7 @@ GROUPS: Final = (
     ledger,
     drains,
     gaps,
+    conflicts,
     devices,
     rejections,
     lineages,

@@ -2,16 +2,23 @@
 
 from datetime import date
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from ilyama_protocol.intake.outcomes import Origin, Outcome
-from ilyama_resources.postgres.ledger import LedgerFilter, LedgerPlace
+from ilyama_resources.postgres.ledger import (
+    LedgerBalance,
+    LedgerFilter,
+    LedgerPlace,
+    LedgerSum,
+)
+from ilyama_resources.segment_ledger import segment_balance, segment_ledger
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.days import ArrivalDay
 from ilyama_service.api.errors import documented
-from ilyama_service.api.parts import PartsHere, PrincipalHere
+from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 
 router = APIRouter(tags=["reading"])
 
@@ -19,6 +26,7 @@ router = APIRouter(tags=["reading"])
 class LedgerItem(BaseModel):
     """A sum over the ledger; an unknown device, table or kind is the empty text."""
 
+    segment_id: str | None = Field(None, description="The segment that was asked for.")
     day: date
     device_id: str
     source_table: str
@@ -58,6 +66,7 @@ class LedgerPage(Page[LedgerItem]):
 class LedgerQuery(PageQuery):
     """Which sums are asked for."""
 
+    segment: Annotated[UUID | None, Field(description="The id of one landed segment.")] = None
     day: ArrivalDay | None = None
     device: Annotated[str | None, Field(description="The id of a device.")] = None
     source_table: str | None = None
@@ -75,12 +84,29 @@ def list_ledger(
         query.origin, query.day, query.device, query.source_table, query.kind, query.outcome
     )
     after = decode_cursor(query.cursor, LedgerPlace)
-    with parts.gateway.transaction() as tx:
-        found = tx.ledger.page(wanted, after=after, limit=query.limit + 1)
-        balance = tx.ledger.balance(wanted)
+    segment_id = None if query.segment is None else str(query.segment)
+    if segment_id is None:
+        with parts.gateway.transaction() as tx:
+            found = tx.ledger.page(wanted, after=after, limit=query.limit + 1)
+            balance = tx.ledger.balance(wanted)
+    else:
+        every, balance = _of_segment(parts, segment_id, wanted)
+        found = [line for line in every if after is None or line.place > after]
     sums, cursor = page_of(found, limit=query.limit, place=lambda found_sum: found_sum.place)
     return LedgerPage(
-        items=[LedgerItem.model_validate(line._asdict()) for line in sums],
+        items=[
+            LedgerItem.model_validate(line._asdict() | {"segment_id": segment_id}) for line in sums
+        ],
         next_cursor=cursor,
         balance=Balance(balanced=balance.balanced, **balance._asdict()),
     )
+
+
+def _of_segment(
+    parts: Parts, segment_id: str, wanted: LedgerFilter
+) -> tuple[list[LedgerSum], LedgerBalance]:
+    # The records first: what they call drained is in the table for certain.
+    with parts.gateway.transaction() as tx:
+        landed = tx.segments.landed(segment_id, origin=wanted.origin)
+    sums = segment_ledger(parts.settings.warehouse, segment_id, wanted)
+    return sums, segment_balance(sums, wanted, landed)

@@ -7,6 +7,7 @@ import typer
 from ilyama_service.cli.check import check
 from ilyama_service.cli.commands import (
     audit,
+    conflicts,
     down,
     drain,
     drains,
@@ -49,6 +50,7 @@ app.add_typer(review, name="review")
 app.command("policy")(policy)
 app.add_typer(lineages, name="lineages")
 app.command("gaps")(gaps)
+app.command("conflicts")(conflicts)
 app.command("audit")(audit)
 app.command("ui")(ui)
 app.command("simulate")(simulate)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ilyama_protocol.intake.conflicts import ConflictKind
 from ilyama_service.cli.derived import Derived
 from ilyama_service.cli.options import HowMany, HowManyOfTheNewest, JsonLines
 
@@ -65,6 +66,20 @@ def gaps(
 
     kind = SequenceKind.TELEMETRY if telemetry else None
     list_gaps(device=device, kind=kind, limit=limit, as_json=as_json)
+
+
+def conflicts(
+    device: Annotated[str | None, typer.Option(help="Of one device only.")] = None,
+    table: Annotated[str | None, typer.Option(help="Of one table only.")] = None,
+    kind: Annotated[ConflictKind | None, typer.Option(help="Of one kind of key only.")] = None,
+    limit: HowManyOfTheNewest = 100,
+    as_json: JsonLines = False,
+) -> None:
+    """List other content that came under keys that were taken."""
+    from ilyama_resources.key_conflicts import ConflictFilter
+    from ilyama_service.cli.conflicts import list_conflicts
+
+    list_conflicts(ConflictFilter(device, table, kind), limit=limit, as_json=as_json)
 
 
 def audit(

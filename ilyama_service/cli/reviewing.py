@@ -149,7 +149,7 @@ def _consequences(evidence: Evidence) -> Iterator[str]:
     if evidence.waiting:
         yield f"behind it  {evidence.waiting:,} more schemas of the lineage wait for room"
     yield f"keys       {', '.join(map(safe, evidence.downstream.keys)) or 'none'}"
-    yield f"assets     {', '.join(evidence.downstream.assets)}"
+    yield f"assets     {', '.join(evidence.downstream.assets) or 'none'}"
     looked = "all" if trial.complete else f"the oldest {trial.result.rows:,}"
     told = f"{trial.result.would_materialize:,} rows would be shown"
     kept = f"{trial.result.would_stay_staged:,} would stay staged"

@@ -270,9 +270,7 @@ def show(status: Status) -> None:
         more = f", {status.waiting_schemas:,} more wait for room" if status.waiting_schemas else ""
         told = f"reviews    {status.open_reviews:,} open{more}: see `ilyama review`"
         console.print(told, style="yellow", highlight=False)
-    if status.telemetry_missing:
-        told = f"missing    {status.telemetry_missing:,} telemetry batches: see `ilyama gaps`"
-        console.print(told, style="yellow", highlight=False)
+    _show_books(status)
     if status.busiest_device is not None:
         busiest = status.busiest_device
         console.print(
@@ -282,6 +280,19 @@ def show(status: Status) -> None:
             markup=False,
             highlight=False,
         )
+
+
+def _show_books(status: Status) -> None:
+    """What never came, and what came with other content."""
+    if status.telemetry_missing:
+        told = f"missing    {status.telemetry_missing:,} telemetry batches: see `ilyama gaps`"
+        console.print(told, style="yellow", highlight=False)
+    if status.journal_missing_hint:
+        told = f"hint       {status.journal_missing_hint:,} numbers of journals never came"
+        console.print(f"{told}: see `ilyama gaps`", highlight=False)
+    if status.key_conflicts_today:
+        told = f"conflicts  {status.key_conflicts_today:,} today: see `ilyama conflicts`"
+        console.print(told, style="yellow", highlight=False)
 
 
 def _show_unreadable(status: Status) -> None:

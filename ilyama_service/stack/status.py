@@ -6,11 +6,13 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import msgspec
+from deltalake.exceptions import DeltaError
 
 from ilyama_protocol.governance.reviews import OPEN
 from ilyama_protocol.intake.sequences import SequenceKind
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.errors import PlatformError
+from ilyama_resources.key_conflicts import arrivals_on
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.settings import Ingest, Settings
@@ -59,6 +61,10 @@ class Status(msgspec.Struct):
     unreadable_segments: int = 0
     telemetry_missing: int | None = None
     """Telemetry batches that never came, by the gaps of their numbers."""
+    journal_missing_hint: int | None = None
+    """Numbers of journals that never came; a hint, as tables that are not replicated have some."""
+    key_conflicts_today: int | None = None
+    """How often other content came today under a key that was taken."""
 
     @property
     def healthy(self) -> bool:
@@ -72,6 +78,9 @@ def status_of(settings: Settings) -> Status:
     running = supervisor.running
     status = Status(running, part_healths(settings, supervisor))
     status.unreadable_segments = Landing(settings.landing).unreadable()
+    with suppress(DeltaError, OSError):
+        today = datetime.now(UTC).date()
+        status.key_conflicts_today = arrivals_on(settings.warehouse, today)
     url = settings.postgres_url
     if url is None and (endpoint := EmbeddedPostgres(settings).endpoint()) is not None:
         url = endpoint.url
@@ -133,8 +142,9 @@ def _add_intake(status: Status, tx: Transaction, *, now: datetime) -> None:
     if last is not None and last.closed_at is not None:
         age = (now - last.closed_at).total_seconds()
         status.last_drain = LastDrain(last.drain_id, last.day, last.closed_at, round(age, 1))
-    missing = {total.kind: total.missing for total in tx.sequences.totals()}
+    missing = {total.kind: total.missing + total.unlisted for total in tx.sequences.totals()}
     status.telemetry_missing = missing.get(SequenceKind.TELEMETRY, 0)
+    status.journal_missing_hint = missing.get(SequenceKind.ROWS, 0)
     status.rows_today = tx.ledger.rows_new_on(now.date())
     status.open_rejections = tx.rejections.count_open()
     status.open_reviews = sum(tx.reviews.counts().get(state, 0) for state in OPEN)

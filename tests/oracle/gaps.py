@@ -1,11 +1,14 @@
 """Which numbers never came, and which rejected batches had them."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 Sequence = tuple[str, str, str]
 """Device, kind, and the table of telemetry or the epoch of a journal."""
+Counted = tuple[str, str, str, int]
+"""The same, with how often its numbers began anew."""
 
 
 class Gap(NamedTuple):
@@ -14,6 +17,7 @@ class Gap(NamedTuple):
     device_id: str
     kind: str
     name: str
+    era: int
     first_missing: int
     last_missing: int
     rejections: int
@@ -24,16 +28,21 @@ class Numbers:
 
     def __init__(self) -> None:
         """Start with no number seen."""
-        self._accepted: dict[Sequence, set[int]] = {}
-        self._rejected: dict[Sequence, list[tuple[int, int]]] = {}
+        self._accepted: dict[Counted, set[int]] = {}
+        self._rejected: dict[Counted, list[tuple[int, int]]] = {}
+        self._eras: Counter[Sequence] = Counter()
+
+    def begin_era(self, sequence: Sequence) -> None:
+        """Let the numbers of a sequence begin anew."""
+        self._eras[sequence] += 1
 
     def accept(self, sequence: Sequence, number: int) -> None:
         """Remember an accepted number."""
-        self._accepted.setdefault(sequence, set()).add(number)
+        self._accepted.setdefault(self._now(sequence), set()).add(number)
 
     def reject(self, sequence: Sequence, first: int, last: int) -> None:
         """Remember the numbers of a rejected batch."""
-        self._rejected.setdefault(sequence, []).append((first, last))
+        self._rejected.setdefault(self._now(sequence), []).append((first, last))
 
     def gaps(self) -> Iterator[Gap]:
         """All gaps there are now."""
@@ -44,6 +53,9 @@ class Numbers:
                     gap = (before + 1, after - 1)
                     yield Gap(*sequence, *gap, self._explained(sequence, *gap))
 
-    def _explained(self, sequence: Sequence, first: int, last: int) -> int:
+    def _now(self, sequence: Sequence) -> Counted:
+        return (*sequence, self._eras[sequence])
+
+    def _explained(self, sequence: Counted, first: int, last: int) -> int:
         rejected = self._rejected.get(sequence, ())
         return sum(begin <= last and end >= first for begin, end in rejected)

@@ -116,6 +116,11 @@ class Oracle:
         """The schemas that a person has to look at, in the order in which they came up."""
         return list(self._governance.reviews)
 
+    def reset_sequence(self, device_id: str, source_table: str) -> None:
+        """Let the numbers of a table's telemetry begin anew with what comes next."""
+        self._telemetry.begin_era(device_id, source_table)
+        self._numbers.begin_era((device_id, "telemetry", source_table))
+
     def gaps(self) -> list[dict[str, Any]]:
         """The numbers of journals and telemetry that never came."""
         return [gap._asdict() for gap in self._numbers.gaps()]

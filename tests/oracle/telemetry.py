@@ -36,6 +36,10 @@ class TelemetryMemory:
         self._first[place] = (batch["source_table"], content)
         return "new"
 
+    def begin_era(self, device_id: str, source_table: str) -> None:
+        """Let the numbers of a lineage begin anew."""
+        self._highest.pop((device_id, source_table), None)
+
     def conflicts(self) -> Iterator[KeyConflict]:
         """Other contents under known batch ids, with the number of their arrivals."""
         for (device_id, batch_id, other), arrivals in self._others.items():

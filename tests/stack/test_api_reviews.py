@@ -69,6 +69,9 @@ def test_a_review_shows_its_evidence(client: httpx.Client, project: str) -> None
     tried = client.post(place, json={"actions": actions}).json()
     assert tried["evidence"]["downstream"]["keys"] == ["pumps.id", "pumps.mode"]
     assert post(client, review, "dry-run", actions=actions).json() == tried
+    waiting = actions | {"id": {"action": "defer"}}
+    held = client.post(place, json={"actions": waiting}).json()["evidence"]
+    assert held["downstream"] == {"keys": [], "assets": []}
     assert client.post(place, json={"action_version": 9}).status_code == 409
     unfit = client.post(place, json={"actions": {"flow": {"action": "mirror"}}})
     assert (unfit.status_code, unfit.json()["error_code"]) == (422, "unfit_actions")

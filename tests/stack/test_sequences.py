@@ -61,6 +61,31 @@ def test_of_a_journal_with_very_many_gaps_the_widest_are_listed(
         assert tx.sequences.totals() == [GapTotal("rows", 2, 15, 4)]
 
 
+def test_gaps_too_many_to_list_are_counted_without_any_that_is_listed(
+    platform_without_spark: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequences_module, "MOST_GAPS", 0)
+    with platform_without_spark.gateway.transaction() as tx:
+        tx.sequences.advance([("a", _change(EPOCH, [(5, 9)]))], drain_id=1)
+        tx.sequences.advance([("a", _change("t", [(3, 3)]))], drain_id=1)
+        assert tx.sequences.totals() == [GapTotal("rows", 0, 0, 5), GapTotal("telemetry", 1, 1, 0)]
+
+
+def test_a_rejection_explains_no_gap_of_another_era(platform_without_spark: Platform) -> None:
+    with platform_without_spark.gateway.transaction() as tx:
+        tx.sequences.advance(
+            [("a", _change("t", [(3, 9)], era=era)) for era in range(3)], drain_id=1
+        )
+        batches = [
+            RejectedBatch(
+                f"r{n}", "a", "telemetry", "t", n, n, "invalid_row", "t", utc(NOW), era=era
+            )
+            for n, era in ((4, 0), (5, 0), (6, 2))
+        ]
+        tx.sequences.note_rejections(batches)
+        assert [(gap[2], gap[-1]) for gap in _listed(tx)] == [(0, 2), (1, 0), (2, 1)]
+
+
 def test_a_gap_names_the_rejections_that_had_its_numbers(
     api: ApiServer, shared_platform: Platform
 ) -> None:

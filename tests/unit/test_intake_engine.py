@@ -105,6 +105,36 @@ def test_pauses_and_releases_at_any_moment_equal_the_oracle(seed: int) -> None:
 
 
 @pytest.mark.parametrize("drains", [1, 2, 4], ids="{} drains".format)
+def test_rejections_before_numbers_began_anew_explain_no_gap_after_it(drains: int) -> None:
+    eras = [
+        [telemetry(sample(n), seq=n, number=100 * era + n, **wrong) for n, wrong in sent]
+        for era, sent in enumerate(
+            (
+                [(1, {}), (3, {"row_count": 7}), (4, {"row_count": 7}), (5, {})],
+                [(1, {}), (4, {"row_count": 7}), (9, {})],
+            )
+        )
+    ]
+    platform, oracle = MemoryPlatform(), Oracle()
+    for era, payloads in enumerate(eras):
+        if era:
+            platform.reset_sequence((DEVICE_ID, TABLE))
+            oracle.reset_sequence(DEVICE_ID, TABLE)
+        begin = NOW + era * 60_000_000
+        events = [Event(TELEMETRY_TOPIC, p, begin + n * 1_000_000) for n, p in enumerate(payloads)]
+        for part in _in_drains(events, drains, 1):
+            platform.drain(part)
+            for event in part:
+                oracle.feed(event)
+
+    gaps = platform.gaps()
+    assert [(gap["era"], gap["rejections"]) for gap in gaps] == [(0, 2), (1, 1)]
+    assert_equals_oracle(
+        platform.tables | {"gaps": gaps}, oracle.tables() | {"gaps": oracle.gaps()}
+    )
+
+
+@pytest.mark.parametrize("drains", [1, 2, 4], ids="{} drains".format)
 def test_what_was_reviewed_does_not_overtake_what_a_pause_holds(drains: int) -> None:
     """Of two values of one moment the first stays, whichever pause ends first."""
     one, two = columns(celsius="REAL"), columns(celsius="REAL", bar="REAL")

@@ -23,3 +23,19 @@ def test_what_looks_like_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[
     show(status)
 
     assert capsys.readouterr().out.count(MARKUP) == 3
+
+
+def test_missing_numbers_and_conflicts_are_told_and_those_of_journals_as_a_hint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status = Status(running=True, parts=[], pending_segments=0, pending_messages=0, rows_today=0)
+    show(status)
+    assert "ilyama" not in capsys.readouterr().out
+
+    status.telemetry_missing, status.journal_missing_hint, status.key_conflicts_today = 1, 2000, 3
+    show(status)
+
+    told = capsys.readouterr().out
+    assert "missing    1 telemetry batches: see `ilyama gaps`" in told
+    assert "hint       2,000 numbers of journals never came: see `ilyama gaps`" in told
+    assert "conflicts  3 today: see `ilyama conflicts`" in told

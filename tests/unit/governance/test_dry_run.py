@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb, mirrored
-from ilyama_protocol.governance.dry_run import DryRun, StagedRow, dry_run, touched_keys
+from ilyama_protocol.governance.dry_run import (
+    DryRun,
+    StagedRow,
+    dry_run,
+    touched_assets,
+    touched_keys,
+)
 from tests.unit.governance.schemas import columns
 from tests.unit.intake.traffic import batch, taken
 
@@ -72,3 +78,51 @@ def test_the_keys_that_an_approval_feeds_are_named() -> None:
     actions = {"flow": ColumnAction(Verb.MAP, "site.flow"), "serial": IGNORE}
 
     assert touched_keys("pumps", ["id", "serial", "flow"], actions) == ["pumps.id", "site.flow"]
+
+
+SAMPLE = StagedRow(ROW)
+INSERT = _row()._replace(op="insert")
+OF_ROWS = ["row_changes", "metric_datapoint", "state_datapoint", "current_value", "device_tables"]
+OF_SAMPLES = ["telemetry_samples", *OF_ROWS[1:-1]]
+NO_STATES = ALL | {"serial": IGNORE}
+NOTHING = dict.fromkeys(ALL, IGNORE)
+ASSETS: dict[str, tuple[list[StagedRow], Actions, list[str]]] = {
+    "rows": ([_row()], ALL, OF_ROWS),
+    "telemetry has no mirror": ([SAMPLE], ALL, OF_SAMPLES),
+    "both": ([_row(), SAMPLE], ALL, [OF_ROWS[0], *OF_SAMPLES, OF_ROWS[-1]]),
+    "no row to look at": ([], ALL, [OF_ROWS[0], *OF_SAMPLES, OF_ROWS[-1]]),
+    "no text is published": (
+        [_row()], NO_STATES, [name for name in OF_ROWS if name != "state_datapoint"]
+    ),
+    "the states of new rows are": ([INSERT], NO_STATES, OF_ROWS),
+    "no number is published": (
+        [SAMPLE], ALL | {"id": IGNORE, "flow": DEFER},
+        [name for name in OF_SAMPLES if name != "metric_datapoint"],
+    ),
+    "nothing is published": ([_row()], NOTHING, ["row_changes", "device_tables"]),
+    "nothing of telemetry is": ([SAMPLE], NOTHING, ["telemetry_samples"]),
+    "everything stays staged": ([_row()], ALL | {"id": DEFER}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ASSETS)
+def test_assets_follow_from_what_is_staged_and_what_is_published(case: str) -> None:
+    rows, actions, assets = ASSETS[case]
+    assert touched_assets(rows, TYPED, actions) == assets
+
+
+@pytest.mark.parametrize(
+    ("content", "kinds"),
+    [
+        ({"flow": 1.5}, ["metric_datapoint"]),
+        ({"flow": 1.5, "mode": "on"}, ["metric_datapoint"]),
+        ({"flow": None}, ["metric_datapoint", "state_datapoint"]),
+        ({"flow": True}, ["state_datapoint"]),
+    ],
+)
+def test_of_columns_that_nobody_announced_the_values_say_the_kind(
+    content: dict[str, Any], kinds: list[str]
+) -> None:
+    actions = mirrored(("flow",)) | {"mode": IGNORE}
+    assets = touched_assets([StagedRow(content)], None, actions)
+    assert assets == ["telemetry_samples", *kinds, "current_value"]

@@ -20,11 +20,15 @@ from ilyama_protocol.intake.sequences import (
     without,
 )
 from tests.unit.intake.traffic import (
+    NOW,
+    TABLE,
+    TELEMETRY_TOPIC,
     A,
     batch,
     change,
     decided,
     engine,
+    message,
     sample,
     sampled,
     taken,
@@ -113,10 +117,25 @@ def test_a_replayed_rejection_closes_the_gap_of_its_telemetry() -> None:
     assert [told.covered for told in later.sequences] == [[(4, 4)]]
 
 
+def test_a_rejected_batch_is_of_the_era_in_which_it_first_came() -> None:
+    state = sampled(telemetry(sample(0), seq=3)).state_after(1)
+    state.begin_era(TABLE, 1)
+    wrong = telemetry(sample(1), seq=4, row_count=7)
+    later = NOW + 60_000_000
+
+    eras = []
+    for origin, at in ((Origin.LIVE, later), (Origin.REJECTION, later), (Origin.REJECTION, NOW)):
+        taking = engine(state.copy(), origin=origin)
+        taking.decide(message(wrong, at=at, topic=TELEMETRY_TOPIC))
+        eras += [era for _, era in taking.decisions.refused]
+
+    assert eras == [1, 1, 0]
+
+
 def test_a_rejected_batch_is_remembered_by_its_numbers() -> None:
     met = sampled(telemetry(sample(0), seq=4, row_count=7), telemetry(sample(1), seq=5))
 
-    (refused,) = met.decisions.refused
+    ((refused, _),) = met.decisions.refused
     assert (refused.rejection.code, refused.rejection.numbers) == ("row_count_mismatch", (4, 4))
 
 
@@ -137,8 +156,8 @@ def test_numbers_are_remembered_whatever_else_is_wrong_with_a_batch(fault: dict[
     met = sampled(telemetry(sample(0), seq=4, **fault), telemetry(sample(1), seq=5))
     rows = taken_by(engine(), altered(batch(change(6), change(8)), fault))
 
-    assert [refused.rejection.numbers for refused in met.decisions.refused] == [(4, 4)]
-    (refused,) = rows.decisions.refused
+    assert [refused.rejection.numbers for refused, _ in met.decisions.refused] == [(4, 4)]
+    ((refused, _),) = rows.decisions.refused
     assert (refused.rejection.journal_epoch, refused.rejection.numbers) == (A, (6, 8))
 
 

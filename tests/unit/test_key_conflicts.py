@@ -1,0 +1,144 @@
+"""Key conflicts are listed by day and page, each once with all its arrivals."""
+
+import json
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ilyama_protocol.intake.conflicts import ConflictKind
+from ilyama_resources.delta import Warehouse
+from ilyama_resources.key_conflicts import (
+    MOST_SHOWN,
+    ConflictFilter,
+    ListedConflict,
+    arrivals_on,
+    conflicts_page,
+)
+from ilyama_service.cli.app import app
+from tests.conflict_records import conflict, list_conflicts
+
+DAY = date(2026, 4, 28)
+NEXT = DAY + timedelta(days=1)
+OTHER_DEVICE = "acme/dev-2"
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    """Two days; on the first the same conflicts came in two drains."""
+    made = Warehouse(tmp_path / "warehouse", "test")
+    list_conflicts(made, {conflict(n): 1 for n in range(9)}, drain_id=1, day=DAY)
+    list_conflicts(made, {conflict(n): 10 for n in range(0, 9, 2)}, drain_id=2, day=DAY)
+    sampled = conflict(1, kind=ConflictKind.DATAPOINT)
+    list_conflicts(made, {sampled: 3}, drain_id=3, day=NEXT, device_id=OTHER_DEVICE)
+    return made
+
+
+def _everything(root: Path, *, limit: int) -> list[ListedConflict]:
+    found: list[ListedConflict] = []
+    while page := conflicts_page(
+        root, ConflictFilter(), after=found[-1].place if found else None, limit=limit
+    ):
+        assert len(page) <= limit
+        found += page
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_pages_of_any_length_show_every_conflict_once_with_all_arrivals(
+    warehouse: Warehouse, limit: int
+) -> None:
+    newest, *rest = _everything(warehouse.root, limit=limit)
+
+    assert (newest.place.day, newest.place.device_id, newest.arrivals) == (NEXT, OTHER_DEVICE, 3)
+    assert [(told.place.key, told.arrivals) for told in rest] == [
+        (conflict(n).key, 1 + 10 * (n % 2 == 0)) for n in range(9)
+    ]
+
+
+def test_two_contents_under_one_key_are_two_conflicts(tmp_path: Path) -> None:
+    longer = {conflict(1, "x" * MOST_SHOWN + end): 1 for end in "ab"}
+    list_conflicts(Warehouse(tmp_path, "test"), longer, drain_id=1, day=DAY)
+
+    found = _everything(tmp_path, limit=1)
+
+    assert [told.other for told in found] == ["x" * MOST_SHOWN] * 2
+    assert len({told.place.digest for told in found}) == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        (ConflictFilter(device_id=OTHER_DEVICE), 1),
+        (ConflictFilter(device_id="acme/dev-3"), 0),
+        (ConflictFilter(source_table="pumps"), 10),
+        (ConflictFilter(source_table="Pumps"), 0),
+        (ConflictFilter(kind=ConflictKind.ROW), 9),
+        (ConflictFilter(kind=ConflictKind.TELEMETRY_BATCH), 0),
+        (ConflictFilter(day=DAY), 9),
+        (ConflictFilter(device_id=OTHER_DEVICE, day=DAY), 0),
+    ],
+)
+def test_conflicts_are_narrowed(warehouse: Warehouse, wanted: ConflictFilter, count: int) -> None:
+    assert len(conflicts_page(warehouse.root, wanted, after=None, limit=100)) == count
+
+
+def test_a_full_page_of_the_newest_day_reads_no_older_file(warehouse: Warehouse) -> None:
+    for file in warehouse.root.glob(f"*/day={DAY}/*.parquet"):
+        file.unlink()
+
+    (newest,) = conflicts_page(warehouse.root, ConflictFilter(), after=None, limit=1)
+
+    assert newest.place.day == NEXT
+
+
+def test_files_of_other_devices_are_not_read(warehouse: Warehouse) -> None:
+    for file in warehouse.root.glob(f"*/day={NEXT}/*.parquet"):
+        file.unlink()
+
+    wanted = ConflictFilter(device_id="acme/dev-1")
+
+    assert len(conflicts_page(warehouse.root, wanted, after=None, limit=100)) == 9
+
+
+def test_arrivals_of_a_day_are_summed(warehouse: Warehouse) -> None:
+    assert arrivals_on(warehouse.root, DAY) == 9 + 50
+    assert arrivals_on(warehouse.root, NEXT) == 3
+    assert arrivals_on(warehouse.root, NEXT + timedelta(days=1)) == 0
+
+
+def test_before_the_first_drain_there_is_no_conflict(tmp_path: Path) -> None:
+    assert conflicts_page(tmp_path, ConflictFilter(), after=None, limit=1) == []
+    assert arrivals_on(tmp_path, DAY) == 0
+
+
+def _told(home: Path, *words: str) -> str:
+    answer = CliRunner().invoke(
+        app, ["conflicts", *words], env={"ILYAMA_HOME": str(home), "COLUMNS": "200"}
+    )
+    assert answer.exit_code == 0, answer.output
+    return answer.output
+
+
+def test_the_command_lists_conflicts(warehouse: Warehouse) -> None:
+    home = warehouse.root.parent
+
+    lines = _told(home, "--json", "--limit", "2").splitlines()
+    (only,) = map(json.loads, _told(home, "--kind", "datapoint", "--json").splitlines())
+
+    assert [json.loads(line)["day"] for line in lines] == [str(NEXT), str(DAY)]
+    assert (only["device_id"], only["first"], only["other"]) == (OTHER_DEVICE, "a", "b")
+    assert "acme/dev-2" in _told(home, "--device", OTHER_DEVICE, "--table", "pumps")
+    assert _told(home, "--device", "nobody").startswith("No key has come with other content.")
+
+
+def test_a_terminal_obeys_no_word_of_a_device_in_a_conflict(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "warehouse", "test")
+    loud = conflict(1)._replace(source_table="[red]\x1b[2J")
+    list_conflicts(warehouse, {loud: 1}, drain_id=1, day=DAY)
+
+    told = _told(tmp_path)
+
+    assert "\x1b[2J" not in told
+    assert r"[red]\x1b[2J" in told
