@@ -62,6 +62,7 @@ from ilyama_resources.faults import swallow
 from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.segment_files import read_messages
+from ilyama_resources.staged_files import holding
 
 PORTION = 50_000
 """Decided messages and rows are encoded in portions, so that a large drain fits a small worker."""
@@ -309,7 +310,7 @@ def _staged_by_device(
     released = [found for device in order.devices for found in device.released]
     if not released:
         return {}, {}
-    files = order.staged_files
+    files = [file.path for file in holding(order.staged_files, released)]
     return read_staged(files, released), read_undecided(files, released)
 
 
