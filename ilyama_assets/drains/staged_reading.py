@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -18,6 +18,7 @@ from ilyama_assets.drains.replayed_messages import in_microseconds
 from ilyama_assets.tables import STAGED_ROWS
 from ilyama_protocol.intake.lineage_rulings import DECIDED, StagingReason
 from ilyama_protocol.intake.outcomes import DecidedRows, DecidedSamples, Message
+from ilyama_protocol.limits import INT64_MAX
 from ilyama_protocol.topics import MessageKind
 from ilyama_resources.data_files import as_declared
 from ilyama_resources.postgres.staged_backlog import StagedSum
@@ -61,10 +62,8 @@ def _found(paths: Iterable[str], wanted: pa.Table, columns: list[str]) -> Iterat
                 raise  # The disk's fault rather than the file's: it may pass.
 
 
-def read_staged(
-    paths: Iterable[str], released: Sequence[StagedSum]
-) -> dict[str, Iterator[Decided]]:
-    """What is to be released, by device: telemetry, then rows, each in the order it came in.
+def read_staged(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[str, pa.Table]:
+    """What is to be released, by device, in the order it came in.
 
     Raises:
         StagedRowsMissing: There are not as many rows as a sum says.
@@ -73,8 +72,7 @@ def read_staged(
     parts = _found(paths, places_of(sums), _READ)
     rows = pa.concat_tables([STAGED_ROWS.file_schema.empty_table().select(_READ), *parts])
     _refuse_missing(sums, _counted(rows), "rows")
-    by_device = _by_device(rows) if rows.num_rows else ()
-    return {device_id: decided(device_id, found) for device_id, found in by_device}
+    return dict(_by_device(rows) if rows.num_rows else ())
 
 
 def _refuse_missing(sums: Sequence[StagedSum], read: Mapping[_Key, int], measure: str) -> None:
@@ -95,14 +93,29 @@ def _key(row: Mapping[str, Any]) -> _Key:
     return device_id, table, reason, schema_hash, row["drain_id"]
 
 
-def decided(device_id: str, staged: pa.Table) -> Iterator[Decided]:
-    """What was staged of one device, as it was decided; rebuilt when it is asked for."""
+def decided(device_id: str, staged: pa.Table, *, rank: Callable[[str], int]) -> Iterator[Decided]:
+    """What was staged of one device, as it was decided: telemetry, then rows as they were made.
+
+    It is rebuilt when it is asked for; rank tells the place of an epoch.
+    """
     is_telemetry = pc.equal(staged["kind"], MessageKind.TELEMETRY)
     samples, rows = staged.filter(is_telemetry), staged.filter(pc.invert(is_telemetry))
     if samples.num_rows:
         yield from decided_samples(device_id, samples)
     if rows.num_rows:
-        yield from decided_rows(device_id, rows)
+        yield from decided_rows(device_id, _by_commit(rows, rank))
+
+
+def _by_commit(rows: pa.Table, rank: Callable[[str], int]) -> pa.Table:
+    """Batches of rows by epoch and lowest commit_seq; what came together stays together."""
+    moments = rows["received_at"].cast(pa.int64()).to_numpy()
+    _, batches = np.unique(moments, return_inverse=True)
+    lowest = np.full(batches.max() + 1, INT64_MAX)
+    np.minimum.at(lowest, batches, rows["commit_seq"].to_numpy())
+    epochs = rows["journal_epoch"].combine_chunks().dictionary_encode()
+    ranks = np.array([rank(epoch) for epoch in epochs.dictionary.to_pylist()])
+    of_rows = ranks[epochs.indices.to_numpy()]
+    return rows.take(np.lexsort((rows["row_index"].to_numpy(), moments, lowest[batches], of_rows)))
 
 
 def _declared(rows: pa.RecordBatch) -> pa.Table:

@@ -36,6 +36,7 @@ from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
 from ilyama_assets.drains.staged_reading import (
     Decided,
     StagedRowsMissing,
+    decided,
     read_staged,
     read_undecided,
 )
@@ -131,7 +132,7 @@ class _Task:
         for device in self._order.devices:
             name = device.device_id or ""
             arrived = [*_in_arrival_order(messages, device), *undecided.pop(name, ())]
-            self._decide(device, chain(staged.pop(name, ()), arrived))
+            self._decide(device, staged.pop(name, None), arrived)
         self._write_down()
         integrity = TaskIntegrity()
         for name, parts in self._decided.tables.items():
@@ -153,7 +154,9 @@ class _Task:
         self._products.files = list(files)
         return self._products
 
-    def _decide(self, order: DeviceOrder, arrivals: Iterable[Message | Decided]) -> None:
+    def _decide(
+        self, order: DeviceOrder, staged: pa.Table | None, arrived: Iterable[Message]
+    ) -> None:
         state = decode_state(order.state.encode()) if order.state else DeviceState()
         for table in order.resets:
             state.begin_era(table, self._order.drain_id - 1)
@@ -166,18 +169,18 @@ class _Task:
             rulings=self._rulings(order),
             inspect=self._inspect,
         )
-        decisions, decided = engine.decisions, _Decided()
-        for arrived in arrivals:
-            _take(engine, arrived, stage_with=order.stage_with)
+        decisions, kept = engine.decisions, _Decided()
+        for next_one in chain(_released(order, staged, state), arrived):
+            _take(engine, next_one, stage_with=order.stage_with)
             if decisions.needs:
-                decided.tables.clear()
+                kept.tables.clear()
                 decisions.release()
             elif decisions.outcomes.size > PORTION:
-                decided.add(self._encoder.encode(decisions.release()))
+                kept.add(self._encoder.encode(decisions.release()))
         if decisions.needs:
             self._products.needs.append(DeviceNeeds(order.device_id, decisions.needs))
         else:
-            self._keep(order, engine, decided)
+            self._keep(order, engine, kept)
 
     def _rulings(self, order: DeviceOrder) -> SchemaRulings:
         project = self._order.projects.get(order.rules.project_id or NO_PROJECT)
@@ -305,13 +308,17 @@ def _messages_by_topic(order: WorkOrder) -> dict[str, list[Message]]:
 
 def _staged_by_device(
     order: WorkOrder,
-) -> tuple[dict[str, Iterator[Decided]], dict[str, list[Message]]]:
-    """What is to be released: rows, rebuilt when their device's turn comes, and messages."""
+) -> tuple[dict[str, pa.Table], dict[str, list[Message]]]:
+    """What is to be released: rows that were decided, and messages."""
     released = [found for device in order.devices for found in device.released]
     if not released:
         return {}, {}
     files = [file.path for file in holding(order.staged_files, released)]
     return read_staged(files, released), read_undecided(files, released)
+
+
+def _released(order: DeviceOrder, staged: pa.Table | None, state: DeviceState) -> Iterable[Decided]:
+    return () if staged is None else decided(order.device_id or "", staged, rank=state.rank)
 
 
 def _in_arrival_order(messages: dict[str, list[Message]], device: DeviceOrder) -> list[Message]:
