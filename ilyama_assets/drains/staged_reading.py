@@ -24,7 +24,9 @@ from ilyama_resources.data_files import as_declared
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.staged_files import PLACES, chosen_rows, places_in, places_of
 
-_READ = [name for name in STAGED_ROWS.file_schema.names if name not in ("payload", "error")]
+_OF_MESSAGES = ("payload", "rejection_id")
+"""What only whole messages have; files from before they were replays do not name rejections."""
+_READ = [n for n in STAGED_ROWS.file_schema.names if n not in (*_OF_MESSAGES, "error")]
 
 Decided = DecidedRows | DecidedSamples
 _Key = tuple[str, str, str, str, int]
@@ -133,7 +135,7 @@ def read_undecided(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[
     broken = [found for found in released if found.staging_reason == StagingReason.ENGINE_ERROR]
     found: dict[str, list[Message]] = {}
     read: Counter[_Key] = Counter()
-    for rows in _found(paths if broken else (), places_of(broken), [*_READ, "payload"]):
+    for rows in _found(paths if broken else (), places_of(broken), [*_READ, *_OF_MESSAGES]):
         for row in in_microseconds(rows).to_pylist():
             found.setdefault(row["device_id"], []).append(_message(row))
             read[_key(row)] += len(row["payload"])
@@ -152,6 +154,7 @@ def _message(row: dict[str, Any]) -> Message:
         row["payload"],
         row["received_at"],
         user_properties=msgspec.json.decode(properties) if properties else {},
+        rejection_id=row.get("rejection_id"),
     )
 
 

@@ -50,7 +50,6 @@ from ilyama_protocol.intake.outcomes import (
     CurrentValue,
     CurrentValues,
     Message,
-    Origin,
     Outcomes,
 )
 from ilyama_protocol.intake.schema_intake import SchemaIntake
@@ -125,6 +124,8 @@ class _Task:
         self._outcomes = Outcomes()
         self._waiting = 0
         self._out_of_window = 0
+        self._replaying: set[str] = set()
+        """Segments of messages that replay rejections."""
 
     def run(self) -> Products:
         messages = _messages_by_topic(self._order)
@@ -132,6 +133,7 @@ class _Task:
         for device in self._order.devices:
             name = device.device_id or ""
             arrived = [*_in_arrival_order(messages, device), *undecided.pop(name, ())]
+            self._replaying |= {m.segment_id for m in arrived if m.rejection_id is not None}
             self._decide(device, staged.pop(name, None), arrived)
         self._write_down()
         integrity = TaskIntegrity()
@@ -146,8 +148,8 @@ class _Task:
         self._products.ledger = encoded_totals(ledger)
         rejected = self._decided.tables.get(REJECTED_BATCHES.name, [])
         self._products.rejections = encoded_rejections(rejected)
-        if self._order.origin is Origin.REJECTION:
-            self._products.replayed = encoded_outcomes(ledger)
+        if self._replaying:
+            self._products.replayed = encoded_outcomes(ledger, self._replaying)
         order = self._order
         stem = f"drain-{order.drain_id:08}-{order.attempt}-{order.number:03}-{uuid4().hex}"
         files = write_tables(Path(order.warehouse), self._decided.tables, stem=stem)

@@ -4,6 +4,8 @@ import errno
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
+import pyarrow.parquet as pq
 import pytest
 
 from ilyama_assets.drains import staged_reading
@@ -36,6 +38,7 @@ from tests.unit.intake.traffic import (
 )
 
 DRAIN = 7
+REJECTION = "0193a0e0-0000-8000-8000-000000000001"
 
 
 def _engine_of_a_paused_table() -> IntakeEngine:
@@ -114,6 +117,22 @@ def test_messages_that_are_there_are_read(tmp_path: Path) -> None:
     engine = _broken()
     found = read_undecided([_file(tmp_path, engine)], [_sum(engine)])
     assert [m.payload for m in found[DEVICE_ID]] == [batch(change(1), change(2))]
+
+
+def test_a_message_that_replays_a_rejection_still_does_when_it_is_released(tmp_path: Path) -> None:
+    engine = IntakeEngine(Device(DEVICE_ID), DeviceState(), origin=Origin.REJECTION)
+    replayed = msgspec.structs.replace(message(batch(change(1))), rejection_id=REJECTION)
+    engine.stage(replayed, "a bug")
+    (found,) = read_undecided([_file(tmp_path, engine)], [_sum(engine)])[DEVICE_ID]
+    assert found == replayed
+
+
+def test_messages_in_files_that_name_no_rejections_are_read(tmp_path: Path) -> None:
+    engine = _broken()
+    path = _file(tmp_path, engine)
+    pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["rejection_id"]), path)
+    (found,) = read_undecided([path], [_sum(engine)])[DEVICE_ID]
+    assert found.rejection_id is None
 
 
 def test_only_the_sums_whose_rows_are_missing_are_told(tmp_path: Path) -> None:
