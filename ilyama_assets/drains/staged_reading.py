@@ -25,7 +25,7 @@ from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.staged_files import PLACES, chosen_rows, places_in, places_of
 
 _OF_MESSAGES = ("payload", "rejection_id")
-"""What only whole messages have; files from before they were replays do not name rejections."""
+"""What only whole messages have; files of older builds name no rejections."""
 _READ = [n for n in STAGED_ROWS.file_schema.names if n not in (*_OF_MESSAGES, "error")]
 
 Decided = DecidedRows | DecidedSamples
@@ -71,7 +71,7 @@ def read_staged(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[str
         StagedRowsMissing: There are not as many rows as a sum says.
     """
     sums = [found for found in released if found.staging_reason in DECIDED]
-    parts = _found(paths, places_of(sums), _READ)
+    parts = _found(paths if sums else (), places_of(sums), _READ)
     rows = pa.concat_tables([STAGED_ROWS.file_schema.empty_table().select(_READ), *parts])
     _refuse_missing(sums, _counted(rows), "rows")
     return dict(_by_device(rows) if rows.num_rows else ())
