@@ -224,6 +224,7 @@ STAGED_ROWS = TableContract(
         _ROW_INDEX,
         TableColumn("batch_seq", LONG, "number of a telemetry batch"),
         *_STAGED_AS_SENT,
+        TableColumn("rejection_id", TEXT, "rejection that a whole message replays", skipping=False),
     ),
 )
 

@@ -26,6 +26,9 @@ ORPHANS_KEPT_H = 7 * 24
 Bounds = Mapping[str, tuple[Any, Any]]
 """Columns, each with the lowest and the highest value that is asked for."""
 
+FileBounds = tuple[str, tuple[tuple[Any, Any] | None, ...]]
+"""A file, and what its statistics say of columns."""
+
 PROPERTIES = {
     # Every commit reads the log since the last checkpoint.
     "delta.checkpointInterval": "10",
@@ -118,6 +121,14 @@ class Warehouse:
         """The paths of files that may hold rows within the bounds, by their statistics."""
         location = self.location(table)
         return [str(location / path) for path in self._within(table, bounds)["path"].to_pylist()]
+
+    def bounds_of_files(self, table: str, columns: Sequence[str]) -> list[FileBounds]:
+        """The paths of all files, each with the lowest and highest value of columns, if known."""
+        actions = pa.table(self._current(table).get_add_actions(flatten=True))
+        location = self.location(table)
+        bounds = zip(*(_bounds(actions, column) for column in columns), strict=True)
+        paths = actions["path"].to_pylist()
+        return [(str(location / path), told) for path, told in zip(paths, bounds, strict=True)]
 
     def days_within(self, table: str, bounds: Bounds) -> set[date]:
         """The days that may hold rows within the bounds, by the statistics of their files."""
@@ -219,6 +230,14 @@ def within(actions: pa.Table, bounds: Bounds) -> pa.Table:
             begins = pc.less_equal(actions[low], highest)
             keep = pc.and_(keep, pc.fill_null(pc.and_(reaches, begins), True))
     return actions.filter(keep)
+
+
+def _bounds(actions: pa.Table, column: str) -> list[tuple[Any, Any] | None]:
+    names = (f"min.{column}", f"max.{column}")
+    if not {*names} <= {*actions.column_names}:
+        return [None] * actions.num_rows
+    pairs = zip(*(actions[name].to_pylist() for name in names), strict=True)
+    return [None if None in pair else pair for pair in pairs]
 
 
 def _add_action(file: DataFile, *, data_change: bool = True) -> AddAction:

@@ -123,12 +123,12 @@ class MemoryPlatform:
 
     def _release(self, device_id: str, rows: pa.Table) -> None:
         engine = self._engine(device_id, None, Origin.STAGED)
-        for found in decided(device_id, rows):
+        for found in decided(device_id, rows, rank=engine.decisions.state.rank):
             engine.release(found)
         if engine.decisions.needs:
             history = self._look_up(device_id, engine.decisions.needs)
             engine = self._engine(device_id, history, Origin.STAGED)
-            for found in decided(device_id, rows):
+            for found in decided(device_id, rows, rank=engine.decisions.state.rank):
                 engine.release(found)
         self._store(device_id, engine)
 

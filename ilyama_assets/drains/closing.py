@@ -25,6 +25,9 @@ from ilyama_resources.postgres.review_queue import MOST_OPEN
 from ilyama_resources.postgres.sequences import RejectedBatch
 from ilyama_resources.postgres.staged_backlog import DEFAULT_CAPS, BacklogCaps
 
+_REPLAYING = (Origin.REJECTION, Origin.STAGED)
+"""A replay whose message broke the engine is settled when that is released."""
+
 
 def close_drain(
     tx: Transaction,
@@ -70,11 +73,11 @@ def _govern(tx: Transaction, drain: Drain, seal: Seal, open_reviews: int) -> Non
 def _write_rejections(tx: Transaction, drain: Drain, seal: Seal) -> None:
     """Rejections begin their life; those that were replayed go on with it."""
     rejected = decoded_rows(seal.rejections, REJECTIONS_SCHEMA)
-    if drain.origin == Origin.REJECTION:
+    if drain.origin in _REPLAYING:
         tx.rejections.judge_again(rejected)
         outcomes = decoded_rows(seal.replayed, OUTCOMES_SCHEMA)
         tx.rejection_replays.settle(outcomes, drain_id=drain.drain_id)
-    else:
+    if drain.origin != Origin.REJECTION:
         tx.rejections.add(rejected)
 
 

@@ -29,6 +29,7 @@ from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.staged_backlog import StagedSum
+from ilyama_resources.staged_files import StagedFile
 
 
 class LookedUp(msgspec.Struct):
@@ -79,7 +80,7 @@ class WorkOrder(msgspec.Struct):
     poison: str | None = None
     projects: dict[str, ProjectRules] = {}
     """What is decided in the projects of the devices."""
-    staged_files: list[str] = []
+    staged_files: list[StagedFile] = []
     """Where the rows that are to be released lie."""
     materialization_failures: int = FAILURES_THAT_OPEN_THE_CIRCUIT
 

@@ -34,7 +34,6 @@ from ilyama_assets.drains.sealing import (
     integrity_of,
     make_seal,
 )
-from ilyama_assets.drains.staged_reading import files_of
 from ilyama_assets.tables import INTAKE_TABLES
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.limits import Limits
@@ -48,6 +47,7 @@ from ilyama_resources.postgres.drains import Drain, DrainState
 from ilyama_resources.postgres.staged_backlog import BacklogCaps
 from ilyama_resources.settings import Settings
 from ilyama_resources.spark_sessions import gist, is_connection_lost
+from ilyama_resources.staged_files import staged_files
 
 PATIENT_ATTEMPTS = 3
 """After so many failed attempts to decide a drain, its devices are decided apart."""
@@ -251,7 +251,7 @@ class Intake:
             origin=Origin(drain.origin),
             poison=poison(),
             projects=dict(plan.projects),
-            staged_files=files_of(self.warehouse, plan.released),
+            staged_files=staged_files(self.warehouse, plan.released),
             materialization_failures=self.settings.materialization_failures,
         )
         tasks = self.settings.cores

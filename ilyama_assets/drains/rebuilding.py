@@ -32,7 +32,7 @@ _NO_KEY = "{}"
 
 
 def decided_rows(device_id: str, rows: pa.Table) -> Iterator[DecidedRows]:
-    """The rows of one device, message by message; they are in order of received_at and index."""
+    """The rows of one device, message by message; those of one are together, by their index."""
     columns = _Columns(rows)
     for told, begin, end in _messages(rows, (*_OF_MESSAGE, "journal_epoch")):
         arrival = arrival_of(device_id, told)
@@ -43,7 +43,7 @@ def decided_rows(device_id: str, rows: pa.Table) -> Iterator[DecidedRows]:
 
 
 def decided_samples(device_id: str, rows: pa.Table) -> Iterator[DecidedSamples]:
-    """The telemetry of one device, batch by batch; it is in order of received_at and index."""
+    """The telemetry of one device, batch by batch; that of one is together, by its index."""
     moments: Longs = rows["ts"].cast(pa.int64()).to_numpy()
     row_id, fields = rows["row_id"].to_pylist(), rows["fields"].to_pylist()
     for told, begin, end in _messages(rows, (*_OF_MESSAGE, "batch_seq")):

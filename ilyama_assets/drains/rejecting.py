@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,10 +50,11 @@ def encoded_rejections(rejected: Sequence[pa.Table]) -> list[bytes]:
     return list(_streams(map(without_bytes, rejected)))
 
 
-def encoded_outcomes(ledger: Sequence[pa.Table]) -> list[bytes]:
-    """What became of each message, as Arrow streams of a bounded size."""
-    names = OUTCOMES_SCHEMA.names
-    return list(_streams(lines.select(names).cast(OUTCOMES_SCHEMA) for lines in ledger))
+def encoded_outcomes(ledger: Sequence[pa.Table], segments: Collection[str]) -> list[bytes]:
+    """What became of each message of some segments, as Arrow streams of a bounded size."""
+    names, wanted = OUTCOMES_SCHEMA.names, pa.array(sorted(segments), pa.string())
+    outcomes = (lines.select(names).cast(OUTCOMES_SCHEMA) for lines in ledger)
+    return list(_streams(o.filter(pc.is_in(o["segment_id"], wanted)) for o in outcomes))
 
 
 def decoded(streams: Iterable[bytes], schema: pa.Schema) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -18,14 +18,15 @@ from ilyama_assets.drains.replayed_messages import in_microseconds
 from ilyama_assets.tables import STAGED_ROWS
 from ilyama_protocol.intake.lineage_rulings import DECIDED, StagingReason
 from ilyama_protocol.intake.outcomes import DecidedRows, DecidedSamples, Message
+from ilyama_protocol.limits import INT64_MAX
 from ilyama_protocol.topics import MessageKind
 from ilyama_resources.data_files import as_declared
-from ilyama_resources.delta import Warehouse
 from ilyama_resources.postgres.staged_backlog import StagedSum
+from ilyama_resources.staged_files import PLACES, chosen_rows, places_in, places_of
 
-_CHOICE = ("device_id", "source_table", "staging_reason", "schema_hash", "drain_id")
-_CHOICE_SCHEMA = pa.schema([STAGED_ROWS.schema.field(name) for name in _CHOICE])
-_READ = [name for name in STAGED_ROWS.file_schema.names if name not in ("payload", "error")]
+_OF_MESSAGES = ("payload", "rejection_id")
+"""What only whole messages have; files of older builds name no rejections."""
+_READ = [n for n in STAGED_ROWS.file_schema.names if n not in (*_OF_MESSAGES, "error")]
 
 Decided = DecidedRows | DecidedSamples
 _Key = tuple[str, str, str, str, int]
@@ -45,16 +46,6 @@ class StagedRowsMissing(Exception):
         )
 
 
-def files_of(warehouse: Warehouse, released: Sequence[StagedSum]) -> list[str]:
-    """The files that may hold what is to be released, by their statistics."""
-    if not released:
-        return []
-    devices = sorted({found.device_id for found in released})
-    drains = sorted({found.drain_id for found in released})
-    bounds = {"device_id": (devices[0], devices[-1]), "drain_id": (drains[0], drains[-1])}
-    return warehouse.files_within(STAGED_ROWS.name, bounds)
-
-
 def holds_rows(path: str) -> bool:
     """Whether a file holds decided rows; older builds staged whole messages only."""
     return "source_pk_hash" in pq.read_schema(path).names
@@ -65,7 +56,7 @@ def _found(paths: Iterable[str], wanted: pa.Table, columns: list[str]) -> Iterat
     for path in paths:
         try:
             if holds_rows(path):
-                yield _chosen(path, wanted, columns)
+                yield from map(_declared, chosen_rows(path, wanted, columns))
         except (FileNotFoundError, pa.ArrowInvalid):
             continue
         except OSError as error:
@@ -73,20 +64,17 @@ def _found(paths: Iterable[str], wanted: pa.Table, columns: list[str]) -> Iterat
                 raise  # The disk's fault rather than the file's: it may pass.
 
 
-def read_staged(
-    paths: Iterable[str], released: Sequence[StagedSum]
-) -> dict[str, Iterator[Decided]]:
-    """What is to be released, by device: telemetry, then rows, each in the order it came in.
+def read_staged(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[str, pa.Table]:
+    """What is to be released, by device, in the order it came in.
 
     Raises:
         StagedRowsMissing: There are not as many rows as a sum says.
     """
     sums = [found for found in released if found.staging_reason in DECIDED]
-    parts = _found(paths, _wanted(sums), _READ)
+    parts = _found(paths if sums else (), places_of(sums), _READ)
     rows = pa.concat_tables([STAGED_ROWS.file_schema.empty_table().select(_READ), *parts])
     _refuse_missing(sums, _counted(rows), "rows")
-    by_device = _by_device(rows) if rows.num_rows else ()
-    return {device_id: decided(device_id, found) for device_id, found in by_device}
+    return dict(_by_device(rows) if rows.num_rows else ())
 
 
 def _refuse_missing(sums: Sequence[StagedSum], read: Mapping[_Key, int], measure: str) -> None:
@@ -98,46 +86,43 @@ def _refuse_missing(sums: Sequence[StagedSum], read: Mapping[_Key, int], measure
 
 def _counted(rows: pa.Table) -> dict[_Key, int]:
     """How many rows there are of each sum."""
-    counts = _keys(rows).group_by(list(_CHOICE)).aggregate([([], "count_all")]).to_pylist()
+    counts = places_in(rows).group_by(list(PLACES)).aggregate([([], "count_all")]).to_pylist()
     return {_key(row): row["count_all"] for row in counts}
 
 
 def _key(row: Mapping[str, Any]) -> _Key:
-    device_id, table, reason, schema_hash = (row[name] or "" for name in _CHOICE[:4])
+    device_id, table, reason, schema_hash = (row[name] or "" for name in PLACES[:4])
     return device_id, table, reason, schema_hash, row["drain_id"]
 
 
-def decided(device_id: str, staged: pa.Table) -> Iterator[Decided]:
-    """What was staged of one device, as it was decided; rebuilt when it is asked for."""
+def decided(device_id: str, staged: pa.Table, *, rank: Callable[[str], int]) -> Iterator[Decided]:
+    """What was staged of one device, as it was decided: telemetry, then rows as they were made.
+
+    It is rebuilt when it is asked for; rank tells the place of an epoch.
+    """
     is_telemetry = pc.equal(staged["kind"], MessageKind.TELEMETRY)
     samples, rows = staged.filter(is_telemetry), staged.filter(pc.invert(is_telemetry))
     if samples.num_rows:
         yield from decided_samples(device_id, samples)
     if rows.num_rows:
-        yield from decided_rows(device_id, rows)
+        yield from decided_rows(device_id, _by_commit(rows, rank))
 
 
-def _wanted(released: Sequence[StagedSum]) -> pa.Table:
-    columns = [[getattr(found, name) for found in released] for name in _CHOICE]
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, _CHOICE_SCHEMA, strict=True)]
-    return pa.table(arrays, schema=_CHOICE_SCHEMA)
+def _by_commit(rows: pa.Table, rank: Callable[[str], int]) -> pa.Table:
+    """Batches of rows by epoch and lowest commit_seq; what came together stays together."""
+    moments = rows["received_at"].cast(pa.int64()).to_numpy()
+    _, batches = np.unique(moments, return_inverse=True)
+    lowest = np.full(batches.max() + 1, INT64_MAX)
+    np.minimum.at(lowest, batches, rows["commit_seq"].to_numpy())
+    epochs = rows["journal_epoch"].combine_chunks().dictionary_encode()
+    ranks = np.array([rank(epoch) for epoch in epochs.dictionary.to_pylist()])
+    of_rows = ranks[epochs.indices.to_numpy()]
+    return rows.take(np.lexsort((rows["row_index"].to_numpy(), moments, lowest[batches], of_rows)))
 
 
-def _chosen(path: str, wanted: pa.Table, columns: list[str]) -> pa.Table:
-    rows = as_declared(pq.read_table(path, columns=columns, partitioning=None), STAGED_ROWS)
-    places = pa.array(np.arange(rows.num_rows))
-    keys = _keys(rows).append_column("place", places)
-    found = keys.join(wanted, keys=list(_CHOICE), join_type="left semi")["place"]
-    return rows if len(found) == rows.num_rows else rows.take(np.sort(found.to_numpy()))
-
-
-def _keys(rows: pa.Table) -> pa.Table:
-    """What rows are chosen by; what is not known of a whole message is empty, as in its sum."""
-    keys = rows.select(_CHOICE).cast(_CHOICE_SCHEMA)
-    for place, field in enumerate(_CHOICE_SCHEMA):
-        if pa.types.is_string(field.type):
-            keys = keys.set_column(place, field, pc.fill_null(keys[field.name], ""))
-    return keys
+def _declared(rows: pa.RecordBatch) -> pa.Table:
+    found = as_declared(pa.Table.from_batches([rows]), STAGED_ROWS)
+    return found.select([name for name in STAGED_ROWS.schema.names if name in found.column_names])
 
 
 def read_undecided(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[str, list[Message]]:
@@ -150,7 +135,7 @@ def read_undecided(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[
     broken = [found for found in released if found.staging_reason == StagingReason.ENGINE_ERROR]
     found: dict[str, list[Message]] = {}
     read: Counter[_Key] = Counter()
-    for rows in _found(paths if broken else (), _wanted(broken), [*_READ, "payload"]):
+    for rows in _found(paths if broken else (), places_of(broken), [*_READ, *_OF_MESSAGES]):
         for row in in_microseconds(rows).to_pylist():
             found.setdefault(row["device_id"], []).append(_message(row))
             read[_key(row)] += len(row["payload"])
@@ -169,6 +154,7 @@ def _message(row: dict[str, Any]) -> Message:
         row["payload"],
         row["received_at"],
         user_properties=msgspec.json.decode(properties) if properties else {},
+        rejection_id=row.get("rejection_id"),
     )
 
 

@@ -36,6 +36,7 @@ from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
 from ilyama_assets.drains.staged_reading import (
     Decided,
     StagedRowsMissing,
+    decided,
     read_staged,
     read_undecided,
 )
@@ -49,7 +50,6 @@ from ilyama_protocol.intake.outcomes import (
     CurrentValue,
     CurrentValues,
     Message,
-    Origin,
     Outcomes,
 )
 from ilyama_protocol.intake.schema_intake import SchemaIntake
@@ -62,6 +62,7 @@ from ilyama_resources.faults import swallow
 from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.segment_files import read_messages
+from ilyama_resources.staged_files import holding
 
 PORTION = 50_000
 """Decided messages and rows are encoded in portions, so that a large drain fits a small worker."""
@@ -123,6 +124,8 @@ class _Task:
         self._outcomes = Outcomes()
         self._waiting = 0
         self._out_of_window = 0
+        self._replaying: set[str] = set()
+        """Segments of messages that replay rejections."""
 
     def run(self) -> Products:
         messages = _messages_by_topic(self._order)
@@ -130,7 +133,8 @@ class _Task:
         for device in self._order.devices:
             name = device.device_id or ""
             arrived = [*_in_arrival_order(messages, device), *undecided.pop(name, ())]
-            self._decide(device, chain(staged.pop(name, ()), arrived))
+            self._replaying |= {m.segment_id for m in arrived if m.rejection_id is not None}
+            self._decide(device, staged.pop(name, None), arrived)
         self._write_down()
         integrity = TaskIntegrity()
         for name, parts in self._decided.tables.items():
@@ -144,15 +148,17 @@ class _Task:
         self._products.ledger = encoded_totals(ledger)
         rejected = self._decided.tables.get(REJECTED_BATCHES.name, [])
         self._products.rejections = encoded_rejections(rejected)
-        if self._order.origin is Origin.REJECTION:
-            self._products.replayed = encoded_outcomes(ledger)
+        if self._replaying:
+            self._products.replayed = encoded_outcomes(ledger, self._replaying)
         order = self._order
         stem = f"drain-{order.drain_id:08}-{order.attempt}-{order.number:03}-{uuid4().hex}"
         files = write_tables(Path(order.warehouse), self._decided.tables, stem=stem)
         self._products.files = list(files)
         return self._products
 
-    def _decide(self, order: DeviceOrder, arrivals: Iterable[Message | Decided]) -> None:
+    def _decide(
+        self, order: DeviceOrder, staged: pa.Table | None, arrived: Iterable[Message]
+    ) -> None:
         state = decode_state(order.state.encode()) if order.state else DeviceState()
         for table in order.resets:
             state.begin_era(table, self._order.drain_id - 1)
@@ -165,18 +171,18 @@ class _Task:
             rulings=self._rulings(order),
             inspect=self._inspect,
         )
-        decisions, decided = engine.decisions, _Decided()
-        for arrived in arrivals:
-            _take(engine, arrived, stage_with=order.stage_with)
+        decisions, kept = engine.decisions, _Decided()
+        for next_one in chain(_released(order, staged, state), arrived):
+            _take(engine, next_one, stage_with=order.stage_with)
             if decisions.needs:
-                decided.tables.clear()
+                kept.tables.clear()
                 decisions.release()
             elif decisions.outcomes.size > PORTION:
-                decided.add(self._encoder.encode(decisions.release()))
+                kept.add(self._encoder.encode(decisions.release()))
         if decisions.needs:
             self._products.needs.append(DeviceNeeds(order.device_id, decisions.needs))
         else:
-            self._keep(order, engine, decided)
+            self._keep(order, engine, kept)
 
     def _rulings(self, order: DeviceOrder) -> SchemaRulings:
         project = self._order.projects.get(order.rules.project_id or NO_PROJECT)
@@ -304,13 +310,17 @@ def _messages_by_topic(order: WorkOrder) -> dict[str, list[Message]]:
 
 def _staged_by_device(
     order: WorkOrder,
-) -> tuple[dict[str, Iterator[Decided]], dict[str, list[Message]]]:
-    """What is to be released: rows, rebuilt when their device's turn comes, and messages."""
+) -> tuple[dict[str, pa.Table], dict[str, list[Message]]]:
+    """What is to be released: rows that were decided, and messages."""
     released = [found for device in order.devices for found in device.released]
     if not released:
         return {}, {}
-    files = order.staged_files
+    files = [file.path for file in holding(order.staged_files, released)]
     return read_staged(files, released), read_undecided(files, released)
+
+
+def _released(order: DeviceOrder, staged: pa.Table | None, state: DeviceState) -> Iterable[Decided]:
+    return () if staged is None else decided(order.device_id or "", staged, rank=state.rank)
 
 
 def _in_arrival_order(messages: dict[str, list[Message]], device: DeviceOrder) -> list[Message]:

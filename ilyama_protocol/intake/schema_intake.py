@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from ilyama_protocol.contents import Contents
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.agreement import Claim, Place
@@ -69,6 +71,7 @@ class SchemaIntake:
         What is `replayed` has come before, while others were decided without it.
         """
         self._replayed = replayed
+        self._released: set[tuple[str, str]] = set()
         self.reviews: dict[tuple[str, str], ReviewAsked] = {}
         self.accepted_by_policy: list[AcceptedByPolicy] = []
         self.resumed: list[str] = []
@@ -124,9 +127,21 @@ class SchemaIntake:
         """What becomes of the columns of rows that were staged and are released."""
         lineage = self._state.lineage(batch.source_table)
         binding = self._rulings.binding_now(batch, lineage, received_at=received_at)
-        _adopt(lineage).setdefault(batch.schema_hash, binding)
+        self._adopt_released(batch, lineage, binding, received_at)
         schema = lineage.schema_at(batch.schema_hash, received_at)
         return Judged(schema, Ruled(binding), schema)
+
+    def _adopt_released(
+        self, batch: TableBatch, lineage: LineageState, binding: Binding, received_at: int
+    ) -> None:
+        """Accept a schema with the rows released of it, from the first of them that came in."""
+        accepted, place = _adopt(lineage), (batch.source_table, batch.schema_hash)
+        if batch.schema_hash not in accepted:
+            accepted[batch.schema_hash] = binding
+            self._released.add(place)
+        known = accepted[batch.schema_hash]
+        if place in self._released and received_at < known.holds_from:
+            accepted[batch.schema_hash] = msgspec.structs.replace(known, holds_from=received_at)
 
     def learn(self, arrival: Arrival, batch: DataBatch) -> None:
         """Take up the columns that a batch announces, which adds nothing else."""

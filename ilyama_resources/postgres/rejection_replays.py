@@ -11,9 +11,22 @@ from datetime import UTC, date, datetime
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from sqlalchemy import Connection, Row, case, exists, func, insert, select, text, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    and_,
+    case,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from ilyama_protocol.intake.clock_places import ClockPlace, ClockPlaces
+from ilyama_protocol.intake.lineage_rulings import DECIDED
 from ilyama_protocol.intake.outcomes import Outcome
 from ilyama_protocol.moments import micros, utc
 from ilyama_resources.postgres.copying import copied, copied_arrow
@@ -73,6 +86,11 @@ _REPLAY = (
     *(REJECTION.c[name] for name in ("segment_id", "position", "day", "drain_id", "topic")),
 )
 _WAITS = (~REJECTION_REPLAY.c.landed, REJECTION_REPLAY.c.outcome.is_(None))
+_UNDECIDED = and_(
+    REJECTION_REPLAY.c.outcome == Outcome.STAGED.value,
+    func.coalesce(REJECTION_REPLAY.c.code, "").not_in(DECIDED),
+)
+"""Whether the message broke the engine; rows that are staged otherwise were decided."""
 _ORDER = (REJECTION_REPLAY.c.received_at, REJECTION_REPLAY.c.rejection_id)
 _SAME = REJECTION.c.rejection_id == REJECTION_REPLAY.c.rejection_id
 
@@ -254,7 +272,10 @@ class RejectionReplays:
         self._connection.execute(statement.values(landed=True))
 
     def settle(self, outcomes: pa.Table, *, drain_id: int) -> None:
-        """Write down what became of the messages of a drain that replayed rejections."""
+        """Write down what became of the messages of a drain that replayed rejections.
+
+        One that broke the engine is not decided: its rejection stays `replayed` until it is.
+        """
         if not outcomes.num_rows:
             return
         incoming = copied_arrow(self._connection, REJECTION_REPLAY, outcomes)
@@ -264,14 +285,25 @@ class RejectionReplays:
             .where(
                 REJECTION_REPLAY.c.segment_id == incoming.c.segment_id,
                 REJECTION_REPLAY.c.position == incoming.c.position,
+                or_(REJECTION_REPLAY.c.outcome.is_(None), _UNDECIDED),
             )
             .values(values)
         )
         self._move_on(drain_id)
+        self._let_go_of_bytes()
+
+    def _let_go_of_bytes(self) -> None:
+        """The bytes of replays that were drained are in the tables; that there were any is kept."""
+        held = and_(REJECTION_REPLAY.c.outcome.is_not(None), REJECTION_REPLAY.c.corrected != b"")
+        self._connection.execute(update(REJECTION_REPLAY).where(held).values(corrected=b""))
 
     def _move_on(self, drain_id: int) -> None:
         again = REJECTION_REPLAY.c.outcome == Outcome.REJECTED.value
-        state = case((again, RejectionState.REJECTED.value), else_=RejectionState.ACCEPTED.value)
+        state = case(
+            (again, RejectionState.REJECTED.value),
+            (_UNDECIDED, RejectionState.REPLAYED.value),
+            else_=RejectionState.ACCEPTED.value,
+        )
         values = {
             "state": state,
             "last_outcome": REJECTION_REPLAY.c.outcome,

@@ -261,7 +261,8 @@ class Oracle:
 
     def release(self, *, retried: frozenset[Lineage] = frozenset()) -> None:
         """Show what was set aside and is held by nothing any more."""
-        for line, asides in groupby(self.staging.freed(retried=retried), key=attrgetter("line")):
+        freed = self.staging.freed(self._memory.rank, retried=retried)
+        for line, asides in groupby(freed, key=attrgetter("line")):
             outcomes = Counter(
                 self._shown(aside) if isinstance(aside, Aside) else self._shown_sample(aside)
                 for aside in asides

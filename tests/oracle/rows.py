@@ -51,6 +51,10 @@ class RowMemory:
         self._highest[record] = max(place, highest)
         return place < highest
 
+    def rank(self, device_id: str, epoch: str) -> int:
+        """The place of an epoch of which rows were accepted."""
+        return self._ranks[device_id][epoch]
+
     def conflicts(self) -> Iterator[KeyConflict]:
         """Other contents under known keys, with the number of their arrivals."""
         for (key, other), arrivals in self._others.items():

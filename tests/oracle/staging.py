@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tests.oracle.datapoints import KIND_OF_AFFINITY, kind_of
@@ -92,11 +92,17 @@ class Staging:
             self._failures[lineage] = 0
             self.pause(lineage, "circuit_open")
 
-    def freed(self, *, retried: frozenset[Lineage] = frozenset()) -> Iterator[Aside | AsideSample]:
-        """Hand out what nothing holds, in the order in which it came."""
+    def freed(
+        self, rank: Callable[[str, str], int], *, retried: frozenset[Lineage] = frozenset()
+    ) -> Iterator[Aside | AsideSample]:
+        """Hand out what nothing holds: telemetry as it came, then batches of rows as made.
+
+        Rank tells the place of a device's epoch.
+        """
         free = [aside for aside in self._waiting if self._is_free(aside, retried)]
         self._waiting = [aside for aside in self._waiting if aside not in free]
-        yield from sorted(free, key=lambda aside: (*aside.line[:3], aside.change.row_index))
+        yield from sorted((a for a in free if isinstance(a, AsideSample)), key=_arrival)
+        yield from _as_made([a for a in free if isinstance(a, Aside)], rank)
 
     def _is_free(self, aside: Aside | AsideSample, retried: frozenset[Lineage]) -> bool:
         lineage = (aside.change.device_id, aside.change.source_table)
@@ -115,6 +121,23 @@ class Staging:
             and other.reason == "lineage_paused"
         ]
         return bool(paused and self._pauses.get(lineage, set()) & HOLDING["lineage_paused"])
+
+
+def _arrival(aside: Aside | AsideSample) -> tuple[Any, ...]:
+    return (*aside.line[:3], aside.change.row_index)
+
+
+def _as_made(rows: Iterable[Aside], rank: Callable[[str, str], int]) -> list[Aside]:
+    lowest: dict[LedgerLine, int] = {}
+    for aside in rows:
+        number = aside.change.commit_seq
+        lowest[aside.line] = min(number, lowest.get(aside.line, number))
+
+    def place(aside: Aside) -> tuple[Any, ...]:
+        epoch = rank(aside.change.device_id, aside.change.journal_epoch)
+        return (epoch, lowest[aside.line], *_arrival(aside))
+
+    return sorted(rows, key=place)
 
 
 def misfits(pk: Mapping[str, Any], row: Mapping[str, Any] | None, columns: Columns | None) -> bool:

@@ -9,7 +9,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from ilyama_assets.drains.protocol import Intake
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_protocol.intake.outcomes import Message
+from ilyama_protocol.moments import day_of
 from ilyama_resources.landing import Landing, register
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice
@@ -177,6 +179,32 @@ def test_what_is_still_bad_is_rejected_again_and_is_one_rejection_still(
     kept = platform.rows("rejected_batches")
     assert len(kept) == 3
     assert {row["rejection_id"] for row in kept} == {again.rejection_id}
+
+
+def test_a_replay_that_breaks_the_engine_is_settled_when_its_message_is_decided(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, worse = batch(change(2), number=2), _bad(batch(change(3), number=3))
+    platform.import_events(_events(_bad(good), worse))
+    with platform.intake() as intake:
+        _take_in(platform, intake)
+        second, first = _known(platform)
+        _replay(platform, first.rejection_id, good)
+        _replay(platform, second.rejection_id)
+        monkeypatch.setenv("POISON", "error:format_version")
+        _take_in(platform, intake)
+        states = [(rejection.state, rejection.last_outcome) for rejection in _known(platform)]
+        assert states == [(RejectionState.REPLAYED, "staged")] * 2
+
+        monkeypatch.delenv("POISON")
+        _do(platform, lambda tx: tx.backlog.retry(StagingReason.ENGINE_ERROR))
+        with intake.alone():
+            assert intake.release(day_of(NOW)) is not None
+    assert [(r.rejection_id, r.state, r.last_outcome) for r in _known(platform)] == [
+        (second.rejection_id, RejectionState.REJECTED, "rejected"),
+        (first.rejection_id, RejectionState.ACCEPTED, "accepted"),
+    ]
+    assert _stored(platform) == [(2, NOW)]
 
 
 def test_a_rejection_is_explained_and_discarded_and_then_left_alone(platform: Platform) -> None:

@@ -6,9 +6,14 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
+import pyarrow as pa
+from sqlalchemy import create_engine, func, select
+
+from ilyama_assets.drains.rejecting import OUTCOMES_SCHEMA
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres.rejections import Rejection, RejectionState
+from ilyama_resources.postgres.schema import REJECTION_REPLAY
 from ilyama_resources.rejection_landing import ReplayLanding
 from ilyama_resources.segment_files import read_messages
 from ilyama_service import rejections
@@ -29,6 +34,12 @@ def _replay(platform: Platform, rejection_id: str, corrected: bytes | None = Non
         done = rejections.replay(tx, rejection_id, corrected=corrected, actor="ann")
         tx.commit()
     return done
+
+
+def _land(platform: Platform) -> None:
+    settings = platform.settings
+    landing = Landing(settings.landing)
+    ReplayLanding(platform.gateway, landing, settings.warehouse, segment_max_bytes=1_000_000).land()
 
 
 def test_who_waits_to_replay_one_holds_nothing_that_a_replay_of_its_group_needs(
@@ -54,10 +65,9 @@ def test_corrected_bytes_are_replayed_when_the_first_ones_are_gone(
     _replay(platform, first.rejection_id, b"mended")
     _replay(platform, second.rejection_id)
 
-    settings = platform.settings
-    landing = Landing(settings.landing)
-    ReplayLanding(platform.gateway, landing, settings.warehouse, segment_max_bytes=1_000_000).land()
+    _land(platform)
 
+    settings = platform.settings
     with platform.gateway.transaction() as tx:
         (sent,) = tx.rejection_replays.of(first.rejection_id)
         (given_up,) = tx.rejection_replays.of(second.rejection_id)
@@ -66,3 +76,65 @@ def test_corrected_bytes_are_replayed_when_the_first_ones_are_gone(
     (message,) = read_messages(path)
     assert (message.topic, message.payload) == (TOPIC, b"mended")
     assert message.rejection_id == first.rejection_id
+
+
+def _settled(
+    platform: Platform, name: str, outcome: str, code: str | None, *, drain_id: int
+) -> Rejection:
+    with platform.gateway.transaction() as tx:
+        *_, replay = tx.rejection_replays.of(name)
+        told = {"segment_id": replay.segment_id, "position": 0, "outcome": outcome, "code": code}
+        outcomes = pa.Table.from_pylist([told], schema=OUTCOMES_SCHEMA)
+        tx.rejection_replays.settle(outcomes, drain_id=drain_id)
+        tx.commit()
+        found = tx.rejections.find(name)
+    assert found is not None
+    return found
+
+
+def test_a_rejection_whose_replay_breaks_the_engine_stays_replayed_until_that_is_decided(
+    platform_without_spark: Platform,
+) -> None:
+    platform = platform_without_spark
+    name = _rejected(platform).rejection_id
+    _replay(platform, name, b"mended")
+    _land(platform)
+
+    broken = _settled(platform, name, "staged", None, drain_id=2)
+    assert (broken.state, broken.last_outcome) == (RejectionState.REPLAYED, "staged")
+    assert _settled(platform, name, "staged", None, drain_id=3).state is RejectionState.REPLAYED
+    again = _settled(platform, name, "rejected", "invalid_json", drain_id=4)
+    assert (again.state, again.last_drain_id) == (RejectionState.REJECTED, 4)
+
+
+def test_a_rejection_whose_rows_wait_for_their_lineage_is_accepted_once_and_for_all(
+    platform_without_spark: Platform,
+) -> None:
+    platform = platform_without_spark
+    name = _rejected(platform).rejection_id
+    _replay(platform, name)
+    _land(platform)
+
+    staged = _settled(platform, name, "staged", "lineage_paused", drain_id=2)
+    assert staged.state is RejectionState.ACCEPTED
+    assert _settled(platform, name, "accepted", None, drain_id=3) == staged
+
+
+def test_corrected_bytes_are_let_go_of_when_their_replay_is_settled(
+    platform_without_spark: Platform,
+) -> None:
+    platform = platform_without_spark
+    name = _rejected(platform).rejection_id
+    _replay(platform, name, b"mended")
+    _land(platform)
+    kept = select(func.octet_length(REJECTION_REPLAY.c.corrected))
+    with create_engine(platform.gateway.url).connect() as connection:
+        assert connection.scalar(kept) == len(b"mended")
+
+    _settled(platform, name, "accepted", None, drain_id=2)
+
+    with create_engine(platform.gateway.url).connect() as connection:
+        assert connection.scalar(kept) == 0
+    with platform.gateway.transaction() as tx:
+        (past,) = tx.rejection_replays.of(name)
+    assert past.corrected

@@ -1,7 +1,9 @@
 """The engine equals the oracle, however a stream is cut into drains."""
 
 import random
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -102,6 +104,16 @@ def test_pauses_and_releases_at_any_moment_equal_the_oracle(seed: int) -> None:
     assert any(line["origin"] == "staged" for line in platform.tables["batch_ledger"])
     stored = platform.tables | {"current_value": platform.current_values()}
     assert_equals_oracle(stored, oracle.tables())
+    assert _releases(platform.tables["batch_ledger"]) == _releases(oracle.tables()["batch_ledger"])
+
+
+def _releases(ledger: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The batches that were released of each device, in order."""
+    released: dict[str, list[str]] = {}
+    for line in ledger:
+        if line["origin"] == "staged":
+            released.setdefault(line["device_id"], []).append(line["batch_id"])
+    return released
 
 
 @pytest.mark.parametrize("drains", [1, 2, 4], ids="{} drains".format)

@@ -54,7 +54,9 @@ def test_a_replay_that_is_rejected_again_keeps_the_name_of_its_rejection() -> No
     again = Message("s", 0, TOPIC, batch(change(1)), NOW, rejection_id=REJECTION)
     tables = _encoded(again, origin=Origin.REJECTION)
     assert tables[REJECTED_BATCHES.name]["rejection_id"].to_pylist() == [REJECTION]
-    outcomes = decoded(encoded_outcomes([tables[BATCH_LEDGER.name]]), OUTCOMES_SCHEMA).to_pylist()
+    ledger = [tables[BATCH_LEDGER.name]]
+    assert decoded(encoded_outcomes(ledger, {"other"}), OUTCOMES_SCHEMA).num_rows == 0
+    outcomes = decoded(encoded_outcomes(ledger, {"s"}), OUTCOMES_SCHEMA).to_pylist()
     assert outcomes == [
         {"segment_id": "s", "position": 0, "outcome": "rejected", "code": "unregistered_device"}
     ]

@@ -4,6 +4,8 @@ import errno
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
+import pyarrow.parquet as pq
 import pytest
 
 from ilyama_assets.drains import staged_reading
@@ -12,21 +14,40 @@ from ilyama_assets.drains.staged_reading import StagedRowsMissing, read_staged, 
 from ilyama_assets.tables import STAGED_ROWS
 from ilyama_protocol.governance.rules import DeviceRules
 from ilyama_protocol.intake.engine import Device, IntakeEngine
+from ilyama_protocol.intake.history import History
 from ilyama_protocol.intake.lineage_rulings import PauseReason
-from ilyama_protocol.intake.outcomes import DecidedRows, Origin
+from ilyama_protocol.intake.outcomes import DecidedRows, DecidedSamples, Origin
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_resources.data_files import PARTITION, write_data_file
 from ilyama_resources.postgres.staged_backlog import StagedSum
-from tests.unit.intake.traffic import DEVICE_ID, TABLE, batch, change, decided, message
+from tests.unit.intake.traffic import (
+    DEVICE_ID,
+    NOW,
+    TABLE,
+    TELEMETRY_TOPIC,
+    TOPIC,
+    A,
+    B,
+    batch,
+    change,
+    decided,
+    message,
+    sample,
+    telemetry,
+)
 
 DRAIN = 7
+REJECTION = "0193a0e0-0000-8000-8000-000000000001"
+
+
+def _engine_of_a_paused_table() -> IntakeEngine:
+    rules = SchemaRulings(DeviceRules(pauses={TABLE: [PauseReason.OPERATOR]}))
+    return IntakeEngine(Device(DEVICE_ID), DeviceState(), history=History(), rulings=rules)
 
 
 def _paused() -> IntakeEngine:
-    rules = SchemaRulings(DeviceRules(pauses={TABLE: [PauseReason.OPERATOR]}))
-    engine = IntakeEngine(Device(DEVICE_ID), DeviceState(), rulings=rules)
-    return decided([batch(change(1), change(2))], engine)
+    return decided([batch(change(1), change(2))], _engine_of_a_paused_table())
 
 
 def _broken() -> IntakeEngine:
@@ -50,15 +71,68 @@ def _file(folder: Path, engine: IntakeEngine) -> str:
 def test_rows_that_are_there_are_read(tmp_path: Path) -> None:
     engine = _paused()
     found = read_staged([_file(tmp_path, engine)], [_sum(engine)])
-    (rows,) = found[DEVICE_ID]
-    assert isinstance(rows, DecidedRows)
-    assert len(rows.rows) == 2
+    assert found[DEVICE_ID]["commit_seq"].to_pylist() == [1, 2]
+
+
+def test_telemetry_is_released_first_and_then_batches_by_epoch_and_commit(tmp_path: Path) -> None:
+    payloads = [
+        batch(change(1), epoch=A, number=1),
+        batch(change(4), change(9), epoch=B, number=2),
+        telemetry(sample(1), seq=1),
+        batch(change(5), epoch=B, number=3),
+        batch(change(3), epoch=B, number=4),
+        batch(change(8), epoch=A, number=5),
+        batch(change(7), epoch=A, number=6),
+        telemetry(sample(2), seq=2),
+    ]
+    engine = _engine_of_a_paused_table()
+    for place, payload in enumerate(payloads):
+        topic = TELEMETRY_TOPIC if b"batch_seq" in payload else TOPIC
+        engine.decide(message(payload, at=NOW + place * 1_000_000, position=place, topic=topic))
+    sums = [
+        StagedSum(DEVICE_ID, *place, DRAIN, rows, engine.decisions.staged_bytes[place])
+        for place, rows in engine.decisions.staged_rows.items()
+    ]
+    found = read_staged([_file(tmp_path, engine)], sums)[DEVICE_ID]
+    in_order = staged_reading.decided(DEVICE_ID, found, rank=engine.decisions.state.rank)
+    assert [_told(part) for part in in_order] == [
+        (1,),
+        (2,),
+        (A, 1),
+        (A, 7),
+        (A, 8),
+        (B, 3),
+        (B, 4, 9),
+        (B, 5),
+    ]
+
+
+def _told(part: DecidedRows | DecidedSamples) -> tuple[str | int, ...]:
+    if isinstance(part, DecidedSamples):
+        return (part.batch.batch_seq,)
+    return (part.batch.journal_epoch, *(part.batch.commit_seq[row] for row in part.rows))
 
 
 def test_messages_that_are_there_are_read(tmp_path: Path) -> None:
     engine = _broken()
     found = read_undecided([_file(tmp_path, engine)], [_sum(engine)])
     assert [m.payload for m in found[DEVICE_ID]] == [batch(change(1), change(2))]
+
+
+def test_a_message_that_replays_a_rejection_still_does_when_it_is_released(tmp_path: Path) -> None:
+    engine = IntakeEngine(Device(DEVICE_ID), DeviceState(), origin=Origin.REJECTION)
+    replayed = msgspec.structs.replace(message(batch(change(1))), rejection_id=REJECTION)
+    engine.stage(replayed, "a bug")
+    (found,) = read_undecided([_file(tmp_path, engine)], [_sum(engine)])[DEVICE_ID]
+    assert found == replayed
+
+
+def test_messages_in_files_that_name_no_rejections_are_read(tmp_path: Path) -> None:
+    engine = _broken()
+    path = _file(tmp_path, engine)
+    pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["rejection_id"]), path)
+    (found,) = read_undecided([path], [_sum(engine)])[DEVICE_ID]
+    assert found.rejection_id is None
 
 
 def test_only_the_sums_whose_rows_are_missing_are_told(tmp_path: Path) -> None:

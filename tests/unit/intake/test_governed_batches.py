@@ -230,10 +230,22 @@ def test_released_rows_go_by_the_approval() -> None:
     assert accepted == {hash_of(TWO): Binding(NOW, actions)}
 
 
-def _decided_rows(payload: bytes) -> DecidedRows:
+def test_a_schema_is_accepted_from_the_first_of_its_released_rows_whatever_their_order() -> None:
+    payloads = [batch(change(seq), schema=TWO) for seq in (1, 2, 3)]
+    rules = DeviceRules(approved={TABLE: {hash_of(TWO): None}})
+    releasing = engine(rulings=SchemaRulings(rules))
+
+    for payload, moment in zip(payloads, (NOW + 1_000, NOW, NOW + 2_000), strict=True):
+        releasing.release(_decided_rows(payload, at=moment))
+
+    accepted = releasing.decisions.state.lineages[TABLE].accepted
+    assert accepted == {hash_of(TWO): Binding(NOW)}
+
+
+def _decided_rows(payload: bytes, *, at: int = NOW) -> DecidedRows:
     address = parse_topic(TOPIC)
     read = validate(address.kind, payload, registered=True)
-    arrival = Arrival(message(payload), address, DEVICE_ID, NOW, "", "1.0")
+    arrival = Arrival(message(payload), address, DEVICE_ID, at, "", "1.0")
     return DecidedRows(arrival, read, [0], set())  # type: ignore[arg-type]
 
 
