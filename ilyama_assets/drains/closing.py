@@ -48,6 +48,7 @@ def close_drain(
     tx.device_states.advance(
         ((done.device_id, done.state) for done in seal.states), drain_id=drain.drain_id
     )
+    tx.shelved_schemas.add(seal.shelved)
     _govern(tx, drain, seal, open_reviews)
     tx.sequence_resets.settle(seal.resets)
     _settle_backlog(tx, drain, seal, caps)

@@ -14,7 +14,12 @@ from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason, TableBatch
 from ilyama_protocol.intake.outcomes import Arrival, ObservedSchema
 from ilyama_protocol.intake.schema_rulings import Ruled, SchemaRulings
-from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState
+from ilyama_protocol.intake.state import (
+    MOST_UNACCEPTED,
+    BoundSchema,
+    DeviceState,
+    LineageState,
+)
 
 
 class DataBatch(TableBatch, Protocol):
@@ -73,6 +78,8 @@ class SchemaIntake:
         self.accepted_by_policy: list[AcceptedByPolicy] = []
         self.resumed: list[str] = []
         self.claims: list[Claim] = []
+        self.shelved: dict[tuple[str, str], BoundSchema] = {}
+        """Schemas that were announced and are no longer part of the state, by table and hash."""
         self._state = state
         self._rulings = rulings
         self._listed = listed
@@ -132,6 +139,7 @@ class SchemaIntake:
         """Take up the columns that a batch announces, which adds nothing else."""
         lineage = self._state.lineage(batch.source_table)
         self._bind(arrival, batch, self._announced(arrival, batch, lineage))
+        self._shelve(batch.source_table, lineage)
 
     def _bind(self, arrival: Arrival, batch: TableBatch, schema: BoundSchema | None) -> None:
         """Let the columns behind a batch's hash hold, unless they do already."""
@@ -142,6 +150,14 @@ class SchemaIntake:
             table, told = batch.source_table, batch.schema_hash
             self._listed(ObservedSchema(arrival, table, told, schema.columns, is_new=True))
 
+    def _shelve(self, source_table: str, lineage: LineageState) -> None:
+        """Keep the state small, however many schemas a device announces."""
+        if len(lineage.schemas) <= MOST_UNACCEPTED:
+            return
+        shelved = lineage.shelve(self._rulings.approved_hashes(source_table))
+        for schema_hash, bound in shelved.items():
+            self.shelved.setdefault((source_table, schema_hash), bound)
+
     def settle(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
         """Make what was judged part of the state."""
         lineage, ruled = self._state.lineage(batch.source_table), judged.ruled
@@ -149,6 +165,7 @@ class SchemaIntake:
         self._bind(arrival, batch, judged.schema)
         if ruled.accepts:
             _adopt(lineage)[batch.schema_hash] = ruled.binding
+        self._shelve(batch.source_table, lineage)
         if ruled.by_policy:
             accepted = AcceptedByPolicy(batch.source_table, batch.schema_hash, ruled.binding)
             self.accepted_by_policy.append(accepted)

@@ -6,7 +6,7 @@ costs a look into a dictionary; only a new one is classified.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ilyama_protocol.governance.bindings import (
@@ -128,6 +128,10 @@ class SchemaRulings:
         if known is not None:
             return known.at(received_at)
         return Binding(received_at, self._approvals(batch.source_table).get(batch.schema_hash))
+
+    def approved_hashes(self, source_table: str) -> Collection[str]:
+        """The schemas of a table that were approved."""
+        return self._approvals(source_table).keys()
 
     def named_keys(self, source_table: str, lineage: LineageState | None) -> frozenset[str]:
         """The datapoint keys that were chosen for columns of a table by name."""
