@@ -44,6 +44,7 @@ from ilyama_resources.postgres.schema import (
     SCHEMA_QUESTION,
     SCHEMA_REVIEW,
 )
+from ilyama_resources.postgres.seen_columns import SeenColumns
 from ilyama_resources.postgres.unasked_schemas import UnaskedSchemas
 
 MOST_OPEN = 100
@@ -63,6 +64,7 @@ class ReviewQueue:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._unasked = UnaskedSchemas(connection)
+        self._seen = SeenColumns(connection)
 
     def add(
         self,
@@ -82,6 +84,7 @@ class ReviewQueue:
             return 0
         govern_alone(self._connection)
         incoming = copied(self._connection, SCHEMA_QUESTION, rows)
+        self._seen.widen(incoming)
         unanswered = ~is_approved(incoming)
         self._pause(select(incoming).where(unanswered).subquery())
         held, open_to_ask = (

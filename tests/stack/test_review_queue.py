@@ -3,14 +3,18 @@
 import pytest
 from sqlalchemy import create_engine, text
 
+from ilyama_protocol.governance.bindings import MIRRORED, mirrored
 from ilyama_protocol.governance.reviews import OPEN
 from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.bindings import BindingScope
 from ilyama_resources.postgres.review_queue import MOST_WAITING
 from ilyama_resources.postgres.reviews import Review
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_service.review_evidence import evidence_of
+from ilyama_service.reviewing import ReviewConflict
 from tests.governed import (
     HASH,
+    OTHER,
     TABLE,
     act_on,
     asked,
@@ -195,3 +199,45 @@ def test_what_nobody_was_asked_about_is_asked_when_there_is_room(gateway: Gatewa
     assert open_schemas(gateway) == [2, 3, 4, 5, 6]
     assert (last.schema_class, last.opened_by) == ("unknown", MOST + 1)
     assert waiting(gateway) == 0
+
+
+def test_a_review_of_an_unannounced_schema_shows_what_later_batches_had(gateway: Gateway) -> None:
+    queue(gateway, asked("dev-1", OTHER, seen=("a",)))
+    queue(gateway, asked("dev-1", OTHER, seen=("a", "secret")))
+    queue(gateway, asked("dev-1", OTHER, seen=("secret",)))
+
+    (review,) = open_reviews(gateway)
+    assert (review.column_names, review.action_version) == (("a", "secret"), 2)
+
+
+def test_who_has_not_seen_the_new_columns_cannot_approve_them(gateway: Gateway) -> None:
+    queue(gateway, asked("dev-1", OTHER, seen=("a",)))
+    looked_at = act_on(open_reviews(gateway)[0])
+    queue(gateway, asked("dev-1", OTHER, seen=("secret",)))
+
+    with pytest.raises(ReviewConflict, match="look at it again"):
+        reviewing(gateway).approve(looked_at)
+
+
+def test_a_schema_that_waits_for_room_collects_columns_too(gateway: Gateway) -> None:
+    ask(gateway, *range(MOST))
+    for seen in (("a",), ("b",)):
+        queue(gateway, asked("dev-1", OTHER, seen=seen, received_at=99), most=MOST)
+    reviewing(gateway, most=MOST).abandon(act_on(open_reviews(gateway)[0]))
+
+    assert open_reviews(gateway)[-1].column_names == ("a", "b")
+
+
+def test_what_is_approved_of_an_unannounced_schema_names_its_columns(gateway: Gateway) -> None:
+    queue(gateway, asked("dev-1", OTHER, seen=("a",)))
+    desk = reviewing(gateway)
+    approved = desk.approve(act_on(open_reviews(gateway)[0]))
+    scope = BindingScope.of("dev-1", None)
+    with gateway.transaction() as tx:
+        (before,) = tx.bindings.of([scope])
+    desk.decide(act_on(approved), {"secret": MIRRORED})
+    with gateway.transaction() as tx:
+        (after,) = tx.bindings.of([scope])
+
+    assert before.actions == mirrored("a")
+    assert after.actions == mirrored(("a", "secret"))
