@@ -110,6 +110,7 @@ _RECORDS = {
     "sequence_gap": "Numbers of journals and telemetry that never came, as ranges.",
     "sequence_overflow": "How many missing numbers of a journal are in gaps too many to list.",
     "sequence_rejection": "Rejected batches by their numbers, to explain gaps; for 90 days.",
+    "shelved_schema": "Unaccepted schemas that a device's state has no room for.",
     "table_schema": "The columns behind each schema hash that a device has sent.",
     "warehouse": "The UUID that ties these records to their tables.",
 }

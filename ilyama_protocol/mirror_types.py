@@ -76,9 +76,12 @@ _OF_NUMBERS: Final[Mapping[Shared | None, MirrorType]] = {
 _TEXTS: Final = frozenset({Affinity.TEXT, Affinity.BLOB, Mixed.MIXED})
 
 
-Unmirrored = Mapping[str, int]
-"""Columns that are kept out of a device table, and the received_at until which they are."""
+Unmirrored = Mapping[str | None, int]
+"""Columns that are kept out of a device table, and the received_at until which they are.
+
+None stands for all columns that are not named."""
 FOR_GOOD: Final = INT64_MAX
+NEVER: Final = 0
 
 
 def mirrored_columns(
@@ -89,7 +92,7 @@ def mirrored_columns(
     return {
         column.name: column.decl_type_affinity
         for column in schema.columns
-        if kept_out.get(column.name) != FOR_GOOD
+        if kept_out_until(column.name, kept_out) != FOR_GOOD
     }
 
 
@@ -99,7 +102,15 @@ def unmirrored_columns(binding: Binding | None) -> Unmirrored:
         return {}
     actions = (binding.actions or {}).items()
     silent = {name: FOR_GOOD for name, action in actions if action.verb in SILENT}
-    return {**(binding.decided or {}), **silent}
+    if not binding.only_named:
+        return {**(binding.decided or {}), **silent}
+    named = dict.fromkeys((name for name, _ in actions), NEVER)
+    return {None: FOR_GOOD, **named, **(binding.decided or {}), **silent}
+
+
+def kept_out_until(column: str, unmirrored: Unmirrored) -> int:
+    """The received_at until which a column is kept out of the device table."""
+    return unmirrored.get(column, unmirrored.get(None, NEVER))
 
 
 def goes_by_values(affinity: Shared | None) -> bool:

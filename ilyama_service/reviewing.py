@@ -122,7 +122,7 @@ class Reviewing:
             BindingScope.of(review.device_id, review.project_id),
             review.source_table,
             review.schema_hash,
-            actions=stored_actions(actions),
+            actions=_bound_actions(review, actions),
             holds_from=min(other.first_received_at for other in sharing),
             holding=_holds(review, actions),
             review_id=review.review_id,
@@ -151,7 +151,7 @@ class Reviewing:
         approval = self._approval(tx, review, approved, *actions.values())
         _refuse(approval.faults_of_later(actions))
         origin = review.shared_from or review.review_id
-        if not tx.bindings.decide(origin, stored_actions(approved | actions)):
+        if not tx.bindings.decide(origin, _bound_actions(review, approved, actions)):
             told = "keeps its lineage paused, or another took its place"
             raise ReviewConflict(f"the approval of review {review.review_id} {told}: reopen it")
         tx.registries.ensure_keys(_kinds_to_create(review, actions))
@@ -299,6 +299,15 @@ def _finished(
         new={"state": after.state, "action_version": after.action_version} | told,
     )
     return after
+
+
+def _bound_actions(
+    review: Review, approved: Actions, decided: Actions | None = None
+) -> Actions | None:
+    """The actions as they bind: by name, unless the approval named all columns that can be."""
+    actions = approved | (decided or {})
+    names_all = review.columns is not None and {c.name for c in review.columns} <= approved.keys()
+    return stored_actions(actions) if names_all else actions
 
 
 def _told_action(action: ColumnAction) -> str:

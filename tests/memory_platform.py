@@ -39,7 +39,7 @@ from ilyama_protocol.intake.lineage_rulings import DECIDED, HELD_BY, StagingReas
 from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.sequences import Island, without
-from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
+from ilyama_protocol.intake.state import BoundSchema, DeviceState, decode_state, encode_state
 from ilyama_protocol.topics import parse_topic
 from tests.oracle import Event
 from tests.tables import Row, plain_rows
@@ -69,6 +69,8 @@ class MemoryPlatform:
         self._rules: dict[str, ProjectRules] = {}
         self.tables: dict[str, list[Row]] = {contract.name: [] for contract in INTAKE_TABLES}
         self._states: dict[str, bytes] = {}
+        self._shelf: dict[tuple[str, str, str], BoundSchema] = {}
+        """Schemas that are no longer part of states, as they were first announced."""
         self._current: dict[tuple[str, str, str], CurrentValue] = {}
         self._drains = 0
         self.pauses: dict[str, dict[str, set[str]]] = {}
@@ -122,6 +124,9 @@ class MemoryPlatform:
         return reason != StagingReason.SCHEMA_REVIEW or not held
 
     def _release(self, device_id: str, rows: pa.Table) -> None:
+        places = rows.select(["source_table", "schema_hash"]).to_pylist()
+        wanted = {(place["source_table"], place["schema_hash"]) for place in places}
+        self._states[device_id] = encode_state(self._state(device_id, wanted))
         engine = self._engine(device_id, None, Origin.STAGED)
         for found in decided(device_id, rows, rank=engine.decisions.state.rank):
             engine.release(found)
@@ -234,8 +239,8 @@ class MemoryPlatform:
     def _engine(
         self, device_id: str | None, history: History | None, origin: Origin = Origin.LIVE
     ) -> IntakeEngine:
-        stored = self._states.get(device_id or "")
-        state = DeviceState() if stored is None else decode_state(stored)
+        wanted = {(table, named) for table, known in self.approved.items() for named in known}
+        state = self._state(device_id, wanted)
         backlog = self._backlog(device_id or "")
         pauses = {table: [*reasons] for table, reasons in self._pauses_of(device_id)}
         project = self._projects.get(device_id or "")
@@ -244,6 +249,16 @@ class MemoryPlatform:
         return IntakeEngine(
             Device(device_id), state, history=history, origin=origin, rulings=rulings
         )
+
+    def _state(self, device_id: str | None, wanted: Iterable[tuple[str, str]]) -> DeviceState:
+        """The state of a device, with what lies on the shelf of the schemas that are wanted."""
+        stored = self._states.get(device_id or "")
+        state = DeviceState() if stored is None else decode_state(stored)
+        for table, schema_hash in wanted:
+            found = self._shelf.get((device_id or "", table, schema_hash))
+            if found is not None:
+                state.lineage(table).schemas[schema_hash] = found
+        return state
 
     def _pauses_of(self, device_id: str | None) -> Iterable[tuple[str, set[str]]]:
         return self.pauses.get(device_id or "", {}).items()
@@ -264,6 +279,8 @@ class MemoryPlatform:
         for (table_name, schema_hash), review in engine.decisions.schemas.reviews.items():
             self.reviews.setdefault((device_id or "", table_name, schema_hash), review)
             self.pause((device_id or "", table_name), "schema_review")
+        for place, bound in engine.decisions.schemas.shelved.items():
+            self._shelf.setdefault((device_id or "", *place), bound)
         for name, table in encoded.items():
             self.tables[name] += plain_rows(pa.table(table))
         if device_id is not None:

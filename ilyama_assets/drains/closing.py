@@ -53,6 +53,7 @@ def close_drain(
     tx.device_states.advance(
         ((done.device_id, done.state) for done in seal.states), drain_id=drain.drain_id
     )
+    tx.shelved_schemas.add(seal.shelved)
     tx.sequence_resets.settle(seal.resets)
     _settle_backlog(tx, drain, seal, caps)
     for totals in seal.ledger:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ilyama_assets.drains.orders import DeviceOrder
-from ilyama_protocol.governance.bindings import MIRRORED, ColumnAction, shared_affinities
+from ilyama_protocol.governance.bindings import Binding, ColumnAction, shared_affinities
 from ilyama_protocol.governance.policies import NO_PROJECT, Choices, Policy, PolicyScope, resolved
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
 from ilyama_resources.postgres import Transaction
@@ -98,10 +98,9 @@ def _table_rules(
 
 def _take_in(rules: TableRules, binding: StoredBinding) -> None:
     """Add what one schema binds; of a column's affinity the first that was bound stands."""
-    actions = binding.actions or {}
-    columns = binding.columns or ()
-    rules.device_table = shared_affinities(columns, actions) | rules.device_table
+    bound, columns = Binding.approved(binding.holds_from, binding.actions), binding.columns or ()
+    rules.device_table = shared_affinities(columns, binding.actions) | rules.device_table
     if binding.approved:
-        names = [column.name for column in columns] or actions
+        names = [column.name for column in columns] or (binding.actions or {})
         rules.approved[binding.schema_hash] = binding.actions
-        rules.bound |= {name: actions.get(name, MIRRORED) for name in names}
+        rules.bound |= {name: bound.action(name) for name in names}

@@ -28,6 +28,7 @@ from ilyama_protocol.intake.sequences import SequenceChange, SequenceKind
 from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.bindings import PolicyAcceptance
+from ilyama_resources.postgres.shelved_schemas import ShelvedSchema
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.staged_files import StagedFile
 
@@ -166,6 +167,8 @@ class Products(msgspec.Struct):
     findings: Findings = msgspec.field(default_factory=Findings)
     staged: list[StagedSum] = []
     reviews: list[ReviewAsked] = []
+    shelved: list[ShelvedSchema] = []
+    """Unaccepted schemas that states have no room for."""
     accepted: list[PolicyAcceptance] = []
     """Schemas that policies accepted."""
     claims: list[Claim] = []

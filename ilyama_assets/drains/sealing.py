@@ -21,6 +21,7 @@ from ilyama_resources.data_files import DataFile
 from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.devices import RegisteredDevice
 from ilyama_resources.postgres.sequence_resets import SequenceReset
+from ilyama_resources.postgres.shelved_schemas import ShelvedSchema
 from ilyama_resources.postgres.staged_backlog import StagedSum
 
 
@@ -40,6 +41,7 @@ class Seal(msgspec.Struct):
     released: list[StagedSum] = []
     """What it materializes that others have set aside."""
     reviews: list[ReviewAsked] = []
+    shelved: list[ShelvedSchema] = []
     accepted: list[PolicyAcceptance] = []
     resumed: list[tuple[str, str]] = []
     pauses: list[LineagePaused] = []
@@ -97,6 +99,7 @@ def make_seal(products: Sequence[Products], plan: Plan) -> Seal:
         staged=[found for p in products for found in p.staged],
         released=list(plan.released),
         reviews=[review for p in products for review in p.reviews],
+        shelved=[schema for p in products for schema in p.shelved],
         accepted=[schema for p in products for schema in p.accepted],
         resumed=[lineage for p in products for lineage in p.resumed],
         resets=list(plan.resets),

@@ -60,6 +60,7 @@ from ilyama_resources.build import LOADED_BUILD
 from ilyama_resources.data_files import PARTITION, DataFile, write_data_file
 from ilyama_resources.faults import swallow
 from ilyama_resources.postgres.bindings import PolicyAcceptance
+from ilyama_resources.postgres.shelved_schemas import ShelvedSchema
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.segment_files import read_messages
 from ilyama_resources.staged_files import holding
@@ -191,6 +192,9 @@ class _Task:
 
     def _keep_schemas(self, device_id: str, schemas: SchemaIntake) -> None:
         self._products.reviews += schemas.reviews.values()
+        self._products.shelved += [
+            ShelvedSchema(device_id, *place, bound) for place, bound in schemas.shelved.items()
+        ]
         self._products.claims += schemas.claims
         self._products.resumed += [(device_id, table) for table in schemas.resumed]
         project = schemas.project_id

@@ -21,6 +21,7 @@ from ilyama_protocol.mirror_types import (
     ValueKind,
     fitted,
     is_of_kind,
+    kept_out_until,
     kinds_of,
 )
 from ilyama_resources.device_tables import MirrorColumn
@@ -191,7 +192,7 @@ def _without(batch: pa.RecordBatch, rows: list[Row], bound: Bound) -> list[Row]:
     kept_out = [bound.unmirrored.get(sort, {}) for sort in sorts]
     moments = batch["received_at"].cast(pa.int64()).to_pylist()
     return [
-        {name: value for name, value in row.items() if until.get(name, at) <= at} if until else row
+        {name: v for name, v in row.items() if kept_out_until(name, until) <= at} if until else row
         for row, until, at in zip(rows, kept_out, moments, strict=True)
     ]
 

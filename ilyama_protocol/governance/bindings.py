@@ -44,14 +44,26 @@ Actions = dict[str, ColumnAction]
 class Binding(msgspec.Struct, frozen=True, array_like=True):
     """What is done with the columns of a schema, and the received_at from which it holds.
 
-    Without actions every column is mirrored and mapped to its usual key; so is a column that the
-    actions do not name, which can only be one that the device never announced.
+    Without actions every column is mirrored and mapped to its usual key. A column that the actions
+    do not name can only be one that the device never announced.
     """
 
     holds_from: int
     actions: Actions | None = None
     decided: dict[str, int] | None = None
     """Columns that were left for later, and the received_at from which they no longer are."""
+    only_named: bool = False
+    """Whether a column that the actions do not name is left for later: nobody has approved it."""
+
+    @classmethod
+    def approved(cls, holds_from: int, actions: Actions | None) -> Binding:
+        """What a person has approved."""
+        return cls(holds_from, actions, only_named=actions is not None)
+
+    def action(self, column: str) -> ColumnAction:
+        """What is done with a column."""
+        unnamed = DEFERRED if self.only_named else MIRRORED
+        return (self.actions or {}).get(column, unnamed)
 
     @property
     def deferred(self) -> list[str]:
@@ -64,18 +76,19 @@ class Binding(msgspec.Struct, frozen=True, array_like=True):
         later = [name for name, since in (self.decided or {}).items() if received_at < since]
         if not later:
             return self
-        return Binding(self.holds_from, (self.actions or {}) | dict.fromkeys(later, DEFERRED))
+        actions = (self.actions or {}) | dict.fromkeys(later, DEFERRED)
+        return Binding(self.holds_from, actions, only_named=self.only_named)
 
     def deciding(self, actions: Actions, *, since: int) -> Binding:
         """The binding with columns decided that were left for later."""
         decided = (self.decided or {}) | dict.fromkeys(actions, since)
-        return Binding(self.holds_from, (self.actions or {}) | actions, decided)
+        return Binding(self.holds_from, (self.actions or {}) | actions, decided, self.only_named)
 
     def key(self, source_table: str, column: str) -> str | None:
         """The datapoint key of a column, None when it gives no datapoint."""
         if self.actions is None:
             return key_of(source_table, column)
-        return key_under(self.actions.get(column, MIRRORED), source_table, column)
+        return key_under(self.action(column), source_table, column)
 
 
 USUAL = Binding(0)
@@ -108,11 +121,11 @@ def stored_actions(actions: Actions) -> Actions | None:
 
 def shared_affinities(columns: Iterable[SchemaColumn], actions: Actions | None) -> dict[str, str]:
     """The affinities that a bound schema gives columns of the device table."""
-    chosen = actions or {}
+    chosen = Binding.approved(0, actions)
     return {
         column.name: column.decl_type_affinity.value
         for column in columns
-        if chosen.get(column.name, MIRRORED).verb not in SILENT
+        if chosen.action(column.name).verb not in SILENT
     }
 
 
@@ -124,15 +137,14 @@ def keeps_paused(actions: Actions, columns: Iterable[SchemaColumn]) -> bool:
 
 def decided_columns(names: Iterable[str], binding: Binding) -> frozenset[str]:
     """The columns that are bound: all of those named, but for the deferred ones."""
-    actions = binding.actions or {}
-    return frozenset(n for n in names if actions.get(n, MIRRORED).verb is not Verb.DEFER)
+    return frozenset(n for n in names if binding.action(n).verb is not Verb.DEFER)
 
 
 def joined(bindings: Iterable[tuple[Iterable[str], Binding]], names: Iterable[str]) -> Actions:
     """What older bindings, the newest last, say of these columns."""
     known: Actions = {}
     for columns, binding in bindings:
-        known |= {name: (binding.actions or {}).get(name, MIRRORED) for name in columns}
+        known |= {name: binding.action(name) for name in columns}
     return {name: known.get(name, MIRRORED) for name in names}
 
 
@@ -170,14 +182,20 @@ class Approval(NamedTuple):
         return [fault for rule in rules for fault in rule()]
 
     def faults_of_later(self, decided: Actions) -> list[ActionFault]:
-        """The same of columns that are decided after the others, which stand as they are."""
+        """The same of columns that are decided after the others, which stand as they are.
+
+        Of a schema that was never announced, rows may have columns that nobody saw before.
+        """
         left = {n for n, action in self.actions.items() if action.verb is Verb.DEFER}
+        left |= {*(self.columns if self.typed else decided)} - self.actions.keys()
         unfit = [
             ActionFault(name, "it was not left for later, or is again")
             for name, action in sorted(decided.items())
             if name not in left or action.verb is Verb.DEFER
         ]
-        standing, whole = self.faults(), self._replace(actions=self.actions | decided)
+        columns = tuple(dict.fromkeys((*self.columns, *decided)))
+        standing = self.faults()
+        whole = self._replace(columns=columns, actions=self.actions | decided)
         return unfit or [fault for fault in whole.faults() if fault not in standing]
 
     def _misnamed(self) -> Iterator[ActionFault]:

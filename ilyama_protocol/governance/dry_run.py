@@ -9,6 +9,7 @@ import msgspec
 
 from ilyama_protocol.fingerprint import METRIC_AFFINITIES, SchemaColumn
 from ilyama_protocol.governance.bindings import (
+    DEFERRED,
     MIRRORED,
     SILENT,
     Actions,
@@ -134,7 +135,7 @@ def _count_values(
     typed: bool,
 ) -> None:
     for name, value in row.items():
-        if actions.get(name, MIRRORED).verb in SILENT or (typed and name not in columns):
+        if actions.get(name, DEFERRED).verb in SILENT or (typed and name not in columns):
             continue
         if typed and not fits(value, columns[name]):
             found.values_quarantined += 1

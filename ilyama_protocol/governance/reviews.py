@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.classification import SchemaClass, SchemaDiff
@@ -58,7 +59,8 @@ that an approval has left for later."""
 class ReviewAsked(msgspec.Struct, frozen=True):
     """A schema that somebody has to look at; `columns` is None when the device never sent them.
 
-    `seen` are the columns that the rows of its first batch had.
+    `seen` are the columns that rows had: those of its first batch, and of a schema that was not
+    announced, those of the batches that followed.
     """
 
     device_id: str
@@ -71,3 +73,8 @@ class ReviewAsked(msgspec.Struct, frozen=True):
     seen: tuple[str, ...]
     diff: SchemaDiff
     last_accepted: str | None = None
+
+    def having_seen(self, columns: Iterable[str]) -> ReviewAsked:
+        """The same with the columns of another batch."""
+        seen = {*self.seen, *columns}
+        return self if len(seen) == len(self.seen) else replace(self, seen=tuple(sorted(seen)))

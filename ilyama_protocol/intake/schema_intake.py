@@ -16,7 +16,12 @@ from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason, TableBatch
 from ilyama_protocol.intake.outcomes import Arrival, ObservedSchema
 from ilyama_protocol.intake.schema_rulings import Ruled, SchemaRulings
-from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState
+from ilyama_protocol.intake.state import (
+    MOST_UNACCEPTED,
+    BoundSchema,
+    DeviceState,
+    LineageState,
+)
 
 
 class DataBatch(TableBatch, Protocol):
@@ -76,6 +81,8 @@ class SchemaIntake:
         self.accepted_by_policy: list[AcceptedByPolicy] = []
         self.resumed: list[str] = []
         self.claims: list[Claim] = []
+        self.shelved: dict[tuple[str, str], BoundSchema] = {}
+        """Schemas that were announced and are no longer part of the state, by table and hash."""
         self._state = state
         self._rulings = rulings
         self._listed = listed
@@ -147,6 +154,7 @@ class SchemaIntake:
         """Take up the columns that a batch announces, which adds nothing else."""
         lineage = self._state.lineage(batch.source_table)
         self._bind(arrival, batch, self._announced(arrival, batch, lineage))
+        self._shelve(batch.source_table, lineage)
 
     def _bind(self, arrival: Arrival, batch: TableBatch, schema: BoundSchema | None) -> None:
         """Let the columns behind a batch's hash hold, unless they do already."""
@@ -157,6 +165,14 @@ class SchemaIntake:
             table, told = batch.source_table, batch.schema_hash
             self._listed(ObservedSchema(arrival, table, told, schema.columns, is_new=True))
 
+    def _shelve(self, source_table: str, lineage: LineageState) -> None:
+        """Keep the state small, however many schemas a device announces."""
+        if len(lineage.schemas) <= MOST_UNACCEPTED:
+            return
+        shelved = lineage.shelve(self._rulings.approved_hashes(source_table))
+        for schema_hash, bound in shelved.items():
+            self.shelved.setdefault((source_table, schema_hash), bound)
+
     def settle(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
         """Make what was judged part of the state."""
         lineage, ruled = self._state.lineage(batch.source_table), judged.ruled
@@ -164,6 +180,7 @@ class SchemaIntake:
         self._bind(arrival, batch, judged.schema)
         if ruled.accepts:
             _adopt(lineage)[batch.schema_hash] = ruled.binding
+        self._shelve(batch.source_table, lineage)
         if ruled.by_policy:
             accepted = AcceptedByPolicy(batch.source_table, batch.schema_hash, ruled.binding)
             self.accepted_by_policy.append(accepted)
@@ -189,8 +206,10 @@ class SchemaIntake:
     def _ask(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
         self._rulings.pause(batch.source_table, PauseReason.SCHEMA_REVIEW)
         lineage_schema = (batch.source_table, batch.schema_hash)
-        question = judged.ruled.question
-        if question is None or lineage_schema in self.reviews:
+        question, asked = judged.ruled.question, self.reviews.get(lineage_schema)
+        if question is None or asked is not None:
+            if asked is not None and asked.columns is None:
+                self.reviews[lineage_schema] = asked.having_seen(batch.contents.columns_seen())
             return
         self.reviews[lineage_schema] = ReviewAsked(
             device_id=arrival.device_id or "",

@@ -6,7 +6,7 @@ costs a look into a dictionary; only a new one is classified.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ilyama_protocol.governance.bindings import (
@@ -127,7 +127,12 @@ class SchemaRulings:
         known = lineage.accepted_schemas().get(batch.schema_hash)
         if known is not None:
             return known.at(received_at)
-        return Binding(received_at, self._approvals(batch.source_table).get(batch.schema_hash))
+        actions = self._approvals(batch.source_table).get(batch.schema_hash)
+        return Binding.approved(received_at, actions)
+
+    def approved_hashes(self, source_table: str) -> Collection[str]:
+        """The schemas of a table that were approved."""
+        return self._approvals(source_table).keys()
 
     def named_keys(self, source_table: str, lineage: LineageState | None) -> frozenset[str]:
         """The datapoint keys that were chosen for columns of a table by name."""
@@ -159,11 +164,18 @@ class SchemaRulings:
         self, schema: TableBatch, lineage: LineageState, binding: Binding, *, since: int
     ) -> Binding:
         """A binding with what was decided meanwhile of columns that were left for later."""
-        if not (deferred := binding.deferred):
+        if not (left := [*binding.deferred, *self._named_since(schema, binding)]):
             return binding
-        said = self._said_of(schema, lineage, deferred)
-        decided = {name: said[name] for name in deferred if said.get(name, DEFERRED) != DEFERRED}
+        said = self._said_of(schema, lineage, left)
+        decided = {name: said[name] for name in left if said.get(name, DEFERRED) != DEFERRED}
         return binding.deciding(decided, since=since) if decided else binding
+
+    def _named_since(self, schema: TableBatch, binding: Binding) -> list[str]:
+        """The columns of a schema that its approval names, and did not when it was bound."""
+        if not binding.only_named:
+            return []
+        approved = self._approvals(schema.source_table).get(schema.schema_hash) or {}
+        return [name for name in approved if name not in (binding.actions or {})]
 
     def _said_of(
         self, schema: TableBatch, lineage: LineageState, columns: Sequence[str]
@@ -203,7 +215,7 @@ class SchemaRulings:
             question = Question(ruling.schema_class, schema.diff, before.last)
             return Ruled(USUAL, staged_for, question=question)
         if schema.approved:
-            binding = Binding(received_at, approvals[batch.schema_hash])
+            binding = Binding.approved(received_at, approvals[batch.schema_hash])
             return Ruled(binding, staged_for, accepts=True)
         binding = Binding(received_at, before.inherited_by(columns))
         return Ruled(binding, staged_for, accepts=True, by_policy=True)

@@ -6,7 +6,7 @@ watermarks, floors and schemas. Nothing per batch and nothing per primary key.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -26,6 +26,10 @@ MOST_MARKS = 16
 
 EPOCHS_WELL_MARKED = 2
 """Of epochs before these hardly anything comes any more: two marks will do."""
+
+
+MOST_UNACCEPTED = 16
+"""Of schemas that nobody accepted, a lineage remembers so many: those announced last."""
 
 
 NO_TS = INT64_MIN
@@ -131,6 +135,15 @@ class LineageState(msgspec.Struct, omit_defaults=True):
         """The columns behind a hash as they were bound at a moment; None while they were not."""
         bound = self.schemas.get(schema_hash)
         return bound if bound is not None and bound.holds_from <= received_at else None
+
+    def shelve(self, approved: Container[str]) -> dict[str, BoundSchema]:
+        """Forget what was announced first of too many unaccepted schemas, and tell what that is.
+
+        One that was approved is about to be accepted, and so may be the first of the lineage.
+        """
+        stays = {*(self.accepted or ()), self.first_schema}
+        others = [h for h in self.schemas if h not in stays and h not in approved]
+        return {name: self.schemas.pop(name) for name in others[:-MOST_UNACCEPTED]}
 
     def stored_after(self, epoch: str, commit_seq: int) -> int:
         """The last drain of those that surely stored no row of an epoch from a number on."""

@@ -25,10 +25,9 @@ from ilyama_protocol.intake.state import (
     encode_state,
 )
 from ilyama_resources.postgres.copying import copied
-from ilyama_resources.postgres.schema import DEVICE_STATE, TABLE_SCHEMA
-
-Columns = tuple[SchemaColumn, ...]
-"""The columns of a table."""
+from ilyama_resources.postgres.schema import DEVICE_STATE
+from ilyama_resources.postgres.shelved_schemas import ShelvedSchemas
+from ilyama_resources.postgres.table_schemas import Columns, TableSchemas
 
 
 class KeptLineage(msgspec.Struct, omit_defaults=True):
@@ -60,12 +59,17 @@ class DeviceStates:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._schemas = TableSchemas(connection)
+        self._shelf = ShelvedSchemas(connection)
 
     def of(self, device_ids: Iterable[str]) -> dict[str, str]:
         """The states of the given devices that have one, whole again."""
         query = select(DEVICE_STATE.c.device_id, DEVICE_STATE.c.state)
         rows = self._connection.execute(query.where(DEVICE_STATE.c.device_id.in_(list(device_ids))))
         kept = {device_id: _kept_decoder.decode(state) for device_id, state in rows}
+        for device_id, table, schema_hash, holds_from in self._shelf.accepted(kept):
+            lineage = kept[device_id].lineages.setdefault(table, KeptLineage())
+            lineage.schemas[schema_hash] = holds_from
         columns = self._columns(kept.values())
         return {
             device_id: encode_state(_whole(state, columns)).decode()
@@ -93,34 +97,27 @@ class DeviceStates:
 
     def columns_of(self, schema_hash: str) -> list[SchemaColumn] | None:
         """The columns behind a schema hash, None when nobody announced them."""
-        query = select(TABLE_SCHEMA.c.columns).where(TABLE_SCHEMA.c.schema_hash == schema_hash)
-        found = self._connection.scalar(query)
-        return None if found is None else list(_columns_decoder.decode(found))
+        found = self._schemas.of([schema_hash]).get(schema_hash)
+        return None if found is None else list(found)
 
     def _columns(self, states: Iterable[KeptState]) -> dict[str, Columns]:
         lineages = (lineage for state in states for lineage in state.lineages.values())
-        hashes = {schema_hash for lineage in lineages for schema_hash in lineage.schemas}
-        query = select(TABLE_SCHEMA.c.schema_hash, TABLE_SCHEMA.c.columns)
-        rows = self._connection.execute(query.where(TABLE_SCHEMA.c.schema_hash.in_(list(hashes))))
-        return {schema_hash: _columns_decoder.decode(columns) for schema_hash, columns in rows}
+        return self._schemas.of(
+            {schema_hash for lineage in lineages for schema_hash in lineage.schemas}
+        )
 
     def _keep_columns(self, states: Iterable[DeviceState]) -> None:
         lineages = (lineage for state in states for lineage in state.lineages.values())
-        schemas = {
-            schema_hash: bound.columns
-            for lineage in lineages
-            for schema_hash, bound in lineage.schemas.items()
-        }
-        rows = [
-            {"schema_hash": schema_hash, "columns": msgspec.json.encode(columns).decode()}
-            for schema_hash, columns in sorted(schemas.items())
-        ]
-        if rows:
-            self._connection.execute(insert(TABLE_SCHEMA).on_conflict_do_nothing(), rows)
+        self._schemas.keep(
+            {
+                schema_hash: bound.columns
+                for lineage in lineages
+                for schema_hash, bound in lineage.schemas.items()
+            }
+        )
 
 
 _kept_decoder = msgspec.json.Decoder(KeptState)
-_columns_decoder = msgspec.json.Decoder(Columns)
 
 
 def _kept(state: DeviceState) -> str:

@@ -44,6 +44,7 @@ from ilyama_resources.postgres.schema_versions import is_newest, upgrade
 from ilyama_resources.postgres.segments import Segments
 from ilyama_resources.postgres.sequence_resets import SequenceResets
 from ilyama_resources.postgres.sequences import Sequences
+from ilyama_resources.postgres.shelved_schemas import ShelvedSchemas
 from ilyama_resources.postgres.staged_backlog import StagedBacklog
 from ilyama_resources.postgres.warehouses import Warehouses
 
@@ -76,6 +77,7 @@ class Transaction:
         self.drains = Drains(connection)
         self.devices = Devices(connection)
         self.device_states = DeviceStates(connection)
+        self.shelved_schemas = ShelvedSchemas(connection)
         self.current_values = CurrentValues(connection)
         self.ledger = Ledger(connection)
         self.pauses = Pauses(connection)

@@ -1,7 +1,8 @@
 """What drains ask about schemas: many questions at once become reviews, as far as there is room.
 
 A device may send ever new hashes. So that the list of reviews stays of use, only so many of one
-lineage are open at a time; the other schemas are kept as questions until some are decided.
+lineage are open at a time; the other schemas are kept as questions until some are decided, and of
+questions too there are only so many: beyond them, the staged rows tell what is to be asked.
 """
 
 from __future__ import annotations
@@ -43,9 +44,14 @@ from ilyama_resources.postgres.schema import (
     SCHEMA_QUESTION,
     SCHEMA_REVIEW,
 )
+from ilyama_resources.postgres.seen_columns import SeenColumns
+from ilyama_resources.postgres.unasked_schemas import UnaskedSchemas
 
 MOST_OPEN = 100
 """So many reviews of one lineage are open at a time, unless the settings say otherwise."""
+
+MOST_WAITING = 1_000
+"""So many questions of one lineage are kept."""
 
 _R, _Q = SCHEMA_REVIEW.c, SCHEMA_QUESTION.c
 _SCHEMA = ("device_id", "source_table", "schema_hash")
@@ -57,8 +63,17 @@ class ReviewQueue:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._unasked = UnaskedSchemas(connection)
+        self._seen = SeenColumns(connection)
 
-    def add(self, asked: Iterable[ReviewAsked], *, drain_id: int, most: int = MOST_OPEN) -> int:
+    def add(
+        self,
+        asked: Iterable[ReviewAsked],
+        *,
+        drain_id: int,
+        most: int = MOST_OPEN,
+        waiting: int = MOST_WAITING,
+    ) -> int:
         """Take what drains ask for, and pause those lineages; tell how many reviews are new.
 
         A schema is asked about once: not while a review of it is open, nor after a rejection. What
@@ -69,6 +84,7 @@ class ReviewQueue:
             return 0
         govern_alone(self._connection)
         incoming = copied(self._connection, SCHEMA_QUESTION, rows)
+        self._seen.widen(incoming)
         unanswered = ~is_approved(incoming)
         self._pause(select(incoming).where(unanswered).subquery())
         held, open_to_ask = (
@@ -76,12 +92,15 @@ class ReviewQueue:
             and_(unanswered, ~_is_asked(incoming)),
         )
         self._share(_first_of_each(incoming, and_(open_to_ask, held)))
-        self._note(_first_of_each(incoming, and_(open_to_ask, ~held)))
+        self._note(_first_of_each(incoming, and_(open_to_ask, ~held)), most=waiting)
         return self._fill(select(incoming.c.device_id, incoming.c.source_table), most=most)
 
     def fill(self, lineages: Iterable[Lineage], *, most: int) -> int:
         """Open reviews of what waits, where decisions have made room; tell how many."""
-        return self._fill(these({*lineages}), most=most)
+        some = these({*lineages})
+        opened = self._fill(some, most=most)
+        self._unasked.ask(some, most=MOST_WAITING)
+        return opened + self._fill(some, most=most)
 
     def waiting(self, lineage: Lineage | None = None) -> int:
         """How many schemas wait for room, of one lineage or of all."""
@@ -89,13 +108,13 @@ class ReviewQueue:
         if lineage is not None:
             device_id, table = map(shown, lineage)
             query = query.where(_Q.device_id == device_id, _Q.source_table == table)
-        return int(self._connection.scalar(query) or 0)
+        return int(self._connection.scalar(query) or 0) + self._unasked.count(lineage)
 
     def _fill(self, lineages: Select[Any], *, most: int) -> int:
         some = lineages.distinct().subquery()
         device_id, table = some.c
         is_theirs = exists().where(_Q.device_id == device_id, _Q.source_table == table)
-        places = (_place().label("place"), _open_reviews().label("opened"))
+        places = (_place(_Q).label("place"), _open_reviews().label("opened"))
         waiting = select(*_Q, *places).where(is_theirs, ~is_approved(SCHEMA_QUESTION)).subquery()
         chosen = select(waiting).where(waiting.c.place + waiting.c.opened <= most).subquery()
         opened = self._open(chosen)
@@ -103,9 +122,15 @@ class ReviewQueue:
         self._connection.execute(SCHEMA_QUESTION.delete().where(is_theirs, is_settled))
         return len(opened)
 
-    def _note(self, new: Any) -> None:
+    def _note(self, new: Any, *, most: int) -> None:
+        """Keep questions that are new, the first that came, as far as there is room for them."""
         names = [column.name for column in SCHEMA_QUESTION.columns]
-        rows = select(*(new.c[name] for name in names))
+        known = exists().where(*(_Q[name] == new.c[name] for name in _SCHEMA))
+        place = _place(new.c).label("place")
+        placed = select(new, place, _kept_of(new).label("kept")).where(~known).subquery()
+        rows = select(*(placed.c[name] for name in names)).where(
+            placed.c.place + placed.c.kept <= most
+        )
         statement = postgresql.insert(SCHEMA_QUESTION).from_select(names, rows)
         self._connection.execute(statement.on_conflict_do_nothing())
 
@@ -157,12 +182,18 @@ class ReviewQueue:
         self._connection.execute(statement.on_conflict_do_nothing())
 
 
-def _place() -> ColumnElement[int]:
+def _place(question: Any) -> ColumnElement[int]:
     """The place of a question among those of its lineage."""
     return func.row_number().over(
-        partition_by=(_Q.device_id, _Q.source_table),
-        order_by=(_Q.first_received_at, _Q.schema_hash),
+        partition_by=(question.device_id, question.source_table),
+        order_by=(question.first_received_at, question.schema_hash),
     )
+
+
+def _kept_of(new: Any) -> ColumnElement[int]:
+    """How many questions of a lineage are kept already."""
+    lineage = (_Q.device_id == new.c.device_id, _Q.source_table == new.c.source_table)
+    return select(func.count()).select_from(SCHEMA_QUESTION).where(*lineage).scalar_subquery()
 
 
 def _open_reviews() -> ColumnElement[int]:

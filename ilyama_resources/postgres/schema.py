@@ -74,6 +74,15 @@ TABLE_SCHEMA = Table(
     Column("columns", Text, nullable=False),
 )
 
+SHELVED_SCHEMA = Table(
+    "shelved_schema",
+    METADATA,
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    Column("schema_hash", Text, primary_key=True),
+    Column("holds_from", BigInteger, nullable=False),
+)
+
 LINEAGE = Table(
     "lineage",
     METADATA,

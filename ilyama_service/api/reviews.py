@@ -67,7 +67,7 @@ class ReviewItem(BaseModel):
     state: ReviewState
     action_version: int = Field(description="What an act on the review must name.")
     columns: list[ColumnItem] | None = Field(description="Null: the device never announced them.")
-    seen_columns: list[str] = Field(description="The columns that the first rows had.")
+    seen_columns: list[str] = Field(description="The columns that rows had so far.")
     firmware_version: str
     first_received_at: datetime
     opened_by: int = Field(description="The drain that asked.")

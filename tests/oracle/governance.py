@@ -44,6 +44,11 @@ class Governance:
             self._share(lineage, schemas.get(schema_hash, {}))
         return "lineage_paused" if self._staging.is_paused(lineage) else None
 
+    def kept(self, lineage: Lineage) -> set[str]:
+        """The schemas that a lineage never forgets: what it accepted, and its first."""
+        first = self._first.get(lineage)
+        return {*self._accepted.get(lineage, ()), *([] if first is None else [first])}
+
     def _table_of(self, lineage: Lineage) -> dict[str, str]:
         device_id, table = lineage
         project = self._projects.get(device_id)

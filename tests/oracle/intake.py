@@ -7,6 +7,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from tests.oracle.announcements import Announcements
 from tests.oracle.canonical import columns_text, content, pk_hash
 from tests.oracle.datapoints import Datapoints
 from tests.oracle.device_tables import DeviceTables
@@ -57,7 +58,7 @@ class Oracle:
         self._registry = dict(registry or {})
         self._served_instances = served_instances
         self._not_before: dict[str, int] = {}
-        self._columns: dict[Lineage, dict[str, Columns]] = {}
+        self._announced = Announcements()
         self.staging = Staging()
         self._governance = Governance(self.staging, projects)
         self._memory = RowMemory()
@@ -90,6 +91,8 @@ class Oracle:
         )
         is_sync = address.kind != "device"
         self._ledger.append(self._decided(line, event.payload) if is_sync else line)
+        lineage = (str(device_id), str(self._ledger[-1].source_table))
+        self._announced.forget(lineage, accepted=self._governance.kept(lineage))
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Every table as dictionaries, in order of arrival."""
@@ -176,7 +179,7 @@ class Oracle:
                 *place,
                 source=str(line.kind),
                 columns=None if columns is None else columns_text(columns),
-                is_new=place[2] not in self._columns.get(place[:2], {}),
+                is_new=place[2] not in self._announced.recalled(place[:2]),
                 observed_at=None if observed_at is None else microseconds(observed_at),
                 received_at=line.received_at,
                 day=utc_day(line.received_at),
@@ -229,7 +232,7 @@ class Oracle:
 
     def _ruled(self, line: LedgerLine, batch: SourceObject) -> str | None:
         lineage = (str(line.device_id), batch["source_table"])
-        known = self._columns.get(lineage, {})
+        known = self._announced.recalled(lineage)
         return self._governance.staging_reason(lineage, batch["schema_hash"], known)
 
     def _rejected_line(self, line: LedgerLine, verdict: Verdict, payload: bytes) -> LedgerLine:
@@ -301,12 +304,12 @@ class Oracle:
     def _columns_of(self, line: LedgerLine, batch: SourceObject) -> Columns | None:
         """What is known of a schema from the first valid batch that spelled it out."""
         lineage = (str(line.device_id), batch["source_table"])
-        known, schema = self._columns.setdefault(lineage, {}), batch.get("schema_columns")
-        if schema is not None and batch["schema_hash"] not in known:
+        schema, named = batch.get("schema_columns"), batch["schema_hash"]
+        if schema is not None and named not in self._announced.recalled(lineage):
             self._observe(line, batch)
             told = {column["name"]: column for column in schema["columns"]}
-            known[batch["schema_hash"]] = told
-        return known.get(batch["schema_hash"])
+            self._announced.add(lineage, named, told)
+        return self._announced.columns_of(lineage, named)
 
     def _take_row(
         self,

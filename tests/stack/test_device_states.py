@@ -12,7 +12,21 @@ from ilyama_protocol.intake.state import (
     LineageState,
     Mark,
     TelemetryState,
+    decode_state,
     encode_state,
+)
+from ilyama_resources.postgres.shelved_schemas import ShelvedSchema
+from tests.governed import (
+    HASH,
+    OTHER,
+    SCHEMA,
+    TABLE,
+    act_on,
+    asked,
+    queue,
+    register,
+    reviewing,
+    reviews,
 )
 from tests.platform import Platform
 
@@ -56,3 +70,34 @@ def _kept(platform: Platform) -> tuple[int, int]:
         )
     engine.dispose()
     return schemas or 0, spelt or 0
+
+
+def test_of_what_lies_on_the_shelf_a_state_has_only_what_was_accepted_since(
+    platform_without_spark: Platform,
+) -> None:
+    gateway = platform_without_spark.gateway
+    register(gateway, "dev-1", "dev-2")
+    lineage = LineageState(accepted={}, schemas={HASH: BoundSchema(9, SCHEMA)})
+    state = encode_state(DeviceState(lineages={TABLE: lineage})).decode()
+    shelved = [
+        ShelvedSchema(device, TABLE, schema_hash, BoundSchema(since, SCHEMA))
+        for device, schema_hash, since in [
+            ("dev-1", HASH, 4),
+            ("dev-1", OTHER, 5),
+            ("dev-2", HASH, 6),
+        ]
+    ]
+    with gateway.transaction() as tx:
+        tx.device_states.advance([("dev-1", state), ("dev-2", state)], drain_id=1)
+        tx.shelved_schemas.add(shelved)
+        tx.shelved_schemas.add([ShelvedSchema("dev-1", TABLE, HASH, BoundSchema(8, SCHEMA))])
+        assert tx.device_states.of(["dev-1", "dev-2"]) == {"dev-1": state, "dev-2": state}
+        tx.commit()
+    queue(gateway, asked("dev-1"))
+    reviewing(gateway).approve(act_on(reviews(gateway)[0]))
+
+    with gateway.transaction() as tx:
+        found = tx.device_states.of(["dev-1", "dev-2"])
+    whole = decode_state(found["dev-1"].encode()).lineages[TABLE]
+    assert whole.schemas == {HASH: BoundSchema(4, SCHEMA)}
+    assert found["dev-2"] == state

@@ -1,13 +1,20 @@
 """A device that sends ever new schemas fills no list: further ones wait until there is room."""
 
 import pytest
+from sqlalchemy import create_engine, text
 
+from ilyama_protocol.governance.bindings import MIRRORED, mirrored
 from ilyama_protocol.governance.reviews import OPEN
 from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres.bindings import BindingScope
+from ilyama_resources.postgres.review_queue import MOST_WAITING
 from ilyama_resources.postgres.reviews import Review
+from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_service.review_evidence import evidence_of
+from ilyama_service.reviewing import ReviewConflict
 from tests.governed import (
     HASH,
+    OTHER,
     TABLE,
     act_on,
     asked,
@@ -139,3 +146,98 @@ def test_the_evidence_tells_how_many_wait_behind_a_review(
 
     with gateway.transaction() as tx:
         assert evidence_of(tx, open_reviews(gateway)[0], warehouse).waiting == 4
+
+
+def stage(gateway: Gateway, schema_hash: str, *, drain_id: int) -> None:
+    """Let a drain have set a row aside for a review."""
+    staged = StagedSum("dev-1", TABLE, "schema_review", schema_hash, drain_id, 1, 100)
+    with gateway.transaction() as tx:
+        tx.backlog.add([staged])
+        tx.commit()
+
+
+def questions(gateway: Gateway) -> int:
+    engine = create_engine(gateway.url)
+    with engine.connect() as connection:
+        found = connection.scalar(text("SELECT count(*) FROM schema_question"))
+    engine.dispose()
+    return found or 0
+
+
+def test_of_questions_too_only_so_many_are_kept_and_the_rest_is_counted(gateway: Gateway) -> None:
+    for number in range(20):
+        stage(gateway, HASHES[number], drain_id=number)
+        with gateway.transaction() as tx:
+            asking = [asked("dev-1", HASHES[number], received_at=number)]
+            tx.review_queue.add(asking, drain_id=number, most=MOST, waiting=4)
+            tx.commit()
+
+    assert open_schemas(gateway) == [0, 1, 2, 3, 4]
+    assert (questions(gateway), waiting(gateway)) == (4, 15)
+    assert (waiting(gateway, "dev-1"), waiting(gateway, "dev-2")) == (15, 0)
+
+
+def test_a_drain_that_asks_too_much_at_once_keeps_what_came_first(gateway: Gateway) -> None:
+    asking = [asked("dev-1", f"{n:064x}", received_at=n) for n in range(MOST_WAITING + 50)]
+    queue(gateway, *asking[::-1], most=MOST)
+
+    assert open_schemas(gateway) == [0, 1, 2, 3, 4]
+    assert questions(gateway) == MOST_WAITING - MOST
+
+
+def test_what_nobody_was_asked_about_is_asked_when_there_is_room(gateway: Gateway) -> None:
+    for number in range(MOST + 2):
+        stage(gateway, HASHES[number], drain_id=number)
+    ask(gateway, *range(MOST))
+    desk = reviewing(gateway, most=MOST)
+    assert waiting(gateway) == 2
+
+    desk.reject(act_on(open_reviews(gateway)[0]))
+    desk.abandon(act_on(open_reviews(gateway)[0]))
+
+    last = open_reviews(gateway)[-1]
+    assert open_schemas(gateway) == [2, 3, 4, 5, 6]
+    assert (last.schema_class, last.opened_by) == ("unknown", MOST + 1)
+    assert waiting(gateway) == 0
+
+
+def test_a_review_of_an_unannounced_schema_shows_what_later_batches_had(gateway: Gateway) -> None:
+    queue(gateway, asked("dev-1", OTHER, seen=("a",)))
+    queue(gateway, asked("dev-1", OTHER, seen=("a", "secret")))
+    queue(gateway, asked("dev-1", OTHER, seen=("secret",)))
+
+    (review,) = open_reviews(gateway)
+    assert (review.column_names, review.action_version) == (("a", "secret"), 2)
+
+
+def test_who_has_not_seen_the_new_columns_cannot_approve_them(gateway: Gateway) -> None:
+    queue(gateway, asked("dev-1", OTHER, seen=("a",)))
+    looked_at = act_on(open_reviews(gateway)[0])
+    queue(gateway, asked("dev-1", OTHER, seen=("secret",)))
+
+    with pytest.raises(ReviewConflict, match="look at it again"):
+        reviewing(gateway).approve(looked_at)
+
+
+def test_a_schema_that_waits_for_room_collects_columns_too(gateway: Gateway) -> None:
+    ask(gateway, *range(MOST))
+    for seen in (("a",), ("b",)):
+        queue(gateway, asked("dev-1", OTHER, seen=seen, received_at=99), most=MOST)
+    reviewing(gateway, most=MOST).abandon(act_on(open_reviews(gateway)[0]))
+
+    assert open_reviews(gateway)[-1].column_names == ("a", "b")
+
+
+def test_what_is_approved_of_an_unannounced_schema_names_its_columns(gateway: Gateway) -> None:
+    queue(gateway, asked("dev-1", OTHER, seen=("a",)))
+    desk = reviewing(gateway)
+    approved = desk.approve(act_on(open_reviews(gateway)[0]))
+    scope = BindingScope.of("dev-1", None)
+    with gateway.transaction() as tx:
+        (before,) = tx.bindings.of([scope])
+    desk.decide(act_on(approved), {"secret": MIRRORED})
+    with gateway.transaction() as tx:
+        (after,) = tx.bindings.of([scope])
+
+    assert before.actions == mirrored("a")
+    assert after.actions == mirrored(("a", "secret"))

@@ -16,6 +16,7 @@ from tests.unit.intake.traffic import (
     NOW,
     TABLE,
     TELEMETRY_TOPIC,
+    TOPIC,
     batch,
     change,
     columns,
@@ -204,3 +205,35 @@ def test_who_disagrees_with_its_project_is_reviewed_however_the_stream_is_cut(
     asked = [(*place, review.schema_class) for place, review in platform.reviews.items()]
     assert sorted(asked) == sorted(tuple(review) for review in oracle.reviews())
     assert_equals_oracle(platform.tables, oracle.tables())
+
+
+@pytest.mark.parametrize("drains", [1, 5, 60], ids="{} drains".format)
+@pytest.mark.parametrize("seed", range(3), ids="seed {}".format)
+def test_rows_of_schemas_that_were_forgotten_meanwhile_are_read_with_their_columns(
+    seed: int, drains: int
+) -> None:
+    """More schemas come than a state remembers, again and again, not always spelled out."""
+    chance, lineage = random.Random(seed), (DEVICE_ID, TABLE)
+    schemas = [columns(v=chance.choice(("REAL", "TEXT")), **{f"n{n}": "REAL"}) for n in range(40)]
+    events = []
+    for number in range(120):
+        schema, is_told = chance.choice(schemas), chance.random() < 0.7
+        values = {"v": chance.choice((1, "one")), schema[1].name: chance.choice((2, "two"))}
+        row = change(number, row=values | {"unnamed": 3})
+        payload = batch(row, number=number, schema=schema, announce=is_told)
+        events.append(Event(TOPIC, payload, NOW + number * 1_000_000))
+    platform, oracle = MemoryPlatform(), Oracle()
+    for part in _in_drains(events, drains, seed):
+        platform.drain(part)
+    for event in events:
+        oracle.feed(event)
+    for side in (platform, oracle.staging):
+        side.resume(lineage, "schema_review")
+    platform.release()
+    oracle.release()
+
+    asked = [(*place, review.schema_class) for place, review in platform.reviews.items()]
+    assert sorted(asked) == sorted(tuple(review) for review in oracle.reviews())
+    assert len(platform.tables["quarantined_datapoints"]) > 0
+    stored = platform.tables | {"current_value": platform.current_values()}
+    assert_equals_oracle(stored, oracle.tables())

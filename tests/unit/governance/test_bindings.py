@@ -15,6 +15,7 @@ from ilyama_protocol.governance.bindings import (
     joined,
     keeps_paused,
     mirrored,
+    shared_affinities,
     stored_actions,
 )
 from ilyama_protocol.governance.policies import Policy
@@ -120,6 +121,30 @@ def test_an_action_gives_a_column_its_key(action: ColumnAction, key: str | None)
 def test_what_no_action_names_is_mirrored() -> None:
     assert Binding(0).key(TABLE, "flow") == "pumps.flow"
     assert Binding(0, {"mode": IGNORE}).key(TABLE, "flow") == "pumps.flow"
+
+
+def test_what_no_action_of_an_approval_names_is_left_for_later() -> None:
+    approved = Binding.approved(0, {"mode": IGNORE, "id": MIRRORED})
+
+    assert [approved.key(TABLE, name) for name in ("id", "mode", "flow")] == [
+        "pumps.id",
+        None,
+        None,
+    ]
+    assert Binding.approved(0, {}).key(TABLE, "flow") is None
+    assert Binding.approved(0, None).key(TABLE, "flow") == "pumps.flow"
+    assert decided_columns(("id", "flow"), approved) == {"id"}
+    assert shared_affinities(TYPED, approved.actions) == {"id": "INTEGER"}
+    assert approved.deciding({"flow": MIRRORED}, since=9).at(8).key(TABLE, "flow") is None
+    assert approved.deciding({"flow": MIRRORED}, since=9).at(8).key(TABLE, "serial") is None
+
+
+def test_of_an_unannounced_schema_a_column_that_nobody_saw_can_be_decided_later() -> None:
+    approval = Approval(TABLE, ("a",), {"a": IGNORE}, CREATING, KINDS)
+
+    assert approval.faults_of_later({"b": MIRRORED}) == []
+    assert [f.column for f in approval.faults_of_later({"a": MIRRORED})] == ["a"]
+    assert [f.column for f in approval.faults_of_later({"b": to("site.speed")})] == ["b"]
 
 
 def test_the_usual_actions_take_no_room() -> None:

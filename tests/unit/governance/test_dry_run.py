@@ -69,9 +69,10 @@ def test_the_engine_makes_the_same_of_it(name: str) -> None:
         assert _released(row) == told
 
 
-def test_columns_that_were_never_announced_all_give_datapoints() -> None:
+def test_columns_that_were_never_announced_give_datapoints_where_they_are_named() -> None:
     rows = [StagedRow({"a": 1, "b": "x"}, "update"), StagedRow({"a": None}, "update")]
-    assert dry_run(rows, None, {}) == DryRun(2, 2, 0, 3, 0)
+    assert dry_run(rows, None, mirrored("ab")) == DryRun(2, 2, 0, 3, 0)
+    assert dry_run(rows, None, mirrored("a")) == DryRun(2, 2, 0, 2, 0)
 
 
 def test_the_keys_that_an_approval_feeds_are_named() -> None:

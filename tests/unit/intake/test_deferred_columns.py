@@ -76,7 +76,8 @@ def test_it_gives_datapoints_from_the_first_batch_after_the_decision() -> None:
 
     assert keys(after) == [f"{TABLE}.v", "site.flow"]
     since = NOW + 2 * SECOND
-    assert binding(after) == Binding(NOW + SECOND, LEFT | {"w": TO_KEY}, {"w": since})
+    decided = LEFT | {"w": TO_KEY}
+    assert binding(after) == Binding(NOW + SECOND, decided, {"w": since}, only_named=True)
     assert binding(after).at(since - 1).actions == LEFT
     assert binding(after).at(since) == binding(after)
 

@@ -227,7 +227,7 @@ def test_released_rows_go_by_the_approval() -> None:
     (released,) = releasing.decisions.outcomes.accepted
     assert [point.key for point in released.points] == ["site.mode"]
     accepted = releasing.decisions.state.lineages[TABLE].accepted
-    assert accepted == {hash_of(TWO): Binding(NOW, actions)}
+    assert accepted == {hash_of(TWO): Binding.approved(NOW, actions)}
 
 
 def test_a_schema_is_accepted_from_the_first_of_its_released_rows_whatever_their_order() -> None:

@@ -1,0 +1,113 @@
+"""Of a schema that was never announced, an approval publishes the columns it names and no other."""
+
+from collections.abc import Mapping
+
+from ilyama_protocol.governance.bindings import MIRRORED, Actions, ColumnAction, Verb
+from ilyama_protocol.governance.policies import FirstSchema, Policy
+from ilyama_protocol.governance.rules import DeviceRules, ProjectRules
+from ilyama_protocol.intake.engine import IntakeEngine
+from ilyama_protocol.intake.outcomes import Arrival, DecidedRows
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
+from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.mirror_types import kept_out_until, unmirrored_columns
+from ilyama_protocol.topics import parse_topic
+from ilyama_protocol.validation import validate
+from tests.unit.intake.traffic import (
+    DEVICE_ID,
+    NOW,
+    TABLE,
+    TOPIC,
+    UNNAMED_SCHEMA,
+    batch,
+    change,
+    columns,
+    decided,
+    engine,
+    message,
+)
+
+STRICT, LENIENT = Policy(FirstSchema.REVIEW), Policy(FirstSchema.ACCEPT)
+IGNORED: Actions = {"a": ColumnAction(Verb.IGNORE)}
+FIRST, SECOND = {"a": 1}, {"a": 2, "secret": 3}
+
+
+def took(
+    *rows: Mapping[str, int],
+    approved: Actions | None = None,
+    state: DeviceState | None = None,
+    policy: Policy = STRICT,
+    first: int = 1,
+) -> IntakeEngine:
+    """An engine that took batches of a row each, all of a schema that is not announced."""
+    device = DeviceRules(approved={} if approved is None else {TABLE: {UNNAMED_SCHEMA: approved}})
+    payloads = [batch(change(n, row=row), number=n) for n, row in enumerate(rows, first)]
+    before = None if state is None else state.copy()
+    return decided(payloads, engine(before, rulings=SchemaRulings(device, ProjectRules(policy))))
+
+
+def keys(met: IntakeEngine) -> list[str]:
+    return sorted(p.key for rows in met.decisions.outcomes.accepted for p in rows.points)
+
+
+def test_a_review_shows_the_columns_of_all_batches() -> None:
+    (review,) = took(FIRST, SECOND, FIRST).decisions.schemas.reviews.values()
+
+    assert (review.columns, review.seen) == (None, ("a", "secret"))
+
+
+def test_a_review_of_an_announced_schema_shows_what_the_first_rows_had() -> None:
+    rulings = SchemaRulings(None, ProjectRules(STRICT))
+    payloads = [
+        batch(change(n, row=row), number=n, schema=columns(a="REAL"))
+        for n, row in enumerate((FIRST, SECOND), 1)
+    ]
+    (review,) = decided(payloads, engine(rulings=rulings)).decisions.schemas.reviews.values()
+
+    assert review.seen == ("a",)
+
+
+def test_what_an_approval_does_not_name_is_not_published() -> None:
+    assert keys(took(FIRST, SECOND, approved=IGNORED)) == []
+    assert keys(took(FIRST, SECOND, approved={"a": MIRRORED})) == [f"{TABLE}.a", f"{TABLE}.a"]
+
+
+def test_nor_is_it_when_staged_rows_are_released() -> None:
+    state = took(FIRST, SECOND).decisions.state
+    device = DeviceRules(approved={TABLE: {UNNAMED_SCHEMA: IGNORED}})
+    releasing = engine(state.copy(), rulings=SchemaRulings(device, ProjectRules(STRICT)))
+    releasing.release(_staged(batch(change(2, row=SECOND), number=2)))
+
+    assert len(releasing.decisions.outcomes.accepted) == 1
+    assert keys(releasing) == []
+
+
+def test_nor_does_it_reach_the_device_table() -> None:
+    lineage = took(SECOND, approved={"a": MIRRORED}).decisions.state.lineages[TABLE]
+    kept_out = unmirrored_columns(lineage.accepted_schemas()[UNNAMED_SCHEMA])
+
+    assert kept_out_until("a", kept_out) <= NOW
+    assert kept_out_until("secret", kept_out) > NOW
+
+
+def test_it_is_published_from_the_first_batch_after_it_was_decided() -> None:
+    before = took(SECOND, approved=IGNORED)
+    wider = IGNORED | {"secret": MIRRORED}
+    after = took(SECOND, approved=wider, state=before.decisions.state, first=2)
+    binding = after.decisions.state.lineages[TABLE].accepted_schemas()[UNNAMED_SCHEMA]
+
+    assert keys(after) == [f"{TABLE}.secret"]
+    assert binding.at(NOW).key(TABLE, "secret") is None
+    assert kept_out_until("secret", unmirrored_columns(binding)) > NOW
+
+
+def test_a_policy_that_accepts_still_mirrors_everything() -> None:
+    met = took(FIRST, SECOND, policy=LENIENT)
+
+    assert keys(met) == [f"{TABLE}.a", f"{TABLE}.a", f"{TABLE}.secret"]
+
+
+def _staged(payload: bytes) -> DecidedRows:
+    address = parse_topic(TOPIC)
+    read = validate(address.kind, payload, registered=True)
+    arrival = Arrival(message(payload), address, DEVICE_ID, NOW + 1_000_000, "", "1.0")
+    return DecidedRows(arrival, read, [0], set())  # type: ignore[arg-type]
