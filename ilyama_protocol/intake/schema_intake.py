@@ -207,9 +207,9 @@ class SchemaIntake:
         self._rulings.pause(batch.source_table, PauseReason.SCHEMA_REVIEW)
         lineage_schema = (batch.source_table, batch.schema_hash)
         question, asked = judged.ruled.question, self.reviews.get(lineage_schema)
+        if asked is not None and asked.columns is None:
+            self.reviews[lineage_schema] = asked.having_seen(batch.contents.columns_seen())
         if question is None or asked is not None:
-            if asked is not None and asked.columns is None:
-                self.reviews[lineage_schema] = asked.having_seen(batch.contents.columns_seen())
             return
         self.reviews[lineage_schema] = ReviewAsked(
             device_id=arrival.device_id or "",

@@ -7,6 +7,7 @@ from itertools import groupby
 from ilyama_protocol.fingerprint import schema_hash
 from ilyama_protocol.governance.bindings import ColumnAction, Verb, mirrored
 from ilyama_protocol.intake.outcomes import Message
+from ilyama_protocol.intake.state import MOST_UNACCEPTED, decode_state
 from ilyama_resources.faults import CRASH_STATUS
 from ilyama_resources.landing import Landing, register
 from ilyama_resources.postgres.bindings import BindingScope
@@ -213,3 +214,28 @@ def test_streams_of_changing_schemas_equal_the_oracle(platform: Platform) -> Non
     tables = [table for table in TABLES if table != "current_value"]
     stored = {table: platform.rows(table) for table in tables}
     assert_equals_oracle(stored, expected)
+
+
+def test_a_schema_that_the_state_has_forgotten_is_approved_with_its_columns(
+    platform: Platform,
+) -> None:
+    gateway, count = platform.gateway, MOST_UNACCEPTED + 4
+    register_devices(gateway, *FLEET)
+    schemas = [columns(v="TEXT", **{f"w{n}": "REAL"}) for n in range(count)]
+    rows = [change(n + 2, row={"v": "x", f"w{n}": "not a number"}) for n in range(count)]
+    wide = [batch(row, schema=schemas[n], number=n + 2) for n, row in enumerate(rows)]
+    drained(platform, sent(batch(change(1, row={"v": "x"}), schema=ONE), *wide)[::2])
+    with gateway.transaction() as tx:
+        state = decode_state(tx.device_states.of(FLEET)[FLEET[0]].encode())
+    first, *others = reviews(gateway)
+    assert first.schema_hash == schema_hash(TABLE, schemas[0])
+    assert first.schema_hash not in state.lineages[TABLE].schemas
+
+    for review in others:
+        reviewing(gateway).abandon(act_on(review))
+    reviewing(gateway).approve(act_on(first))
+    drained(platform)
+
+    assert shown(platform) == [(FLEET[0], 1), (FLEET[0], 2)]
+    quarantined = [(row["key"], row["reason"]) for row in platform.rows("quarantined_datapoints")]
+    assert quarantined == [(f"{TABLE}.w0", "kind_mismatch")]
