@@ -158,7 +158,7 @@ class _Task:
         return self._products
 
     def _decide(
-        self, order: DeviceOrder, staged: pa.Table | None, arrived: Iterable[Message]
+        self, order: DeviceOrder, staged: pa.Table | None, messages: Iterable[Message]
     ) -> None:
         state = decode_state(order.state.encode()) if order.state else DeviceState()
         for table in order.resets:
@@ -173,8 +173,9 @@ class _Task:
             inspect=self._inspect,
         )
         decisions, kept = engine.decisions, _Decided()
-        for next_one in chain(_released(order, staged, state), arrived):
-            _take(engine, next_one, stage_with=order.stage_with)
+        arrivals: Iterable[Message | Decided] = chain(_released(order, staged, state), messages)
+        for arrived in arrivals:
+            _take(engine, arrived, stage_with=order.stage_with)
             if decisions.needs:
                 kept.tables.clear()
                 decisions.release()

@@ -78,9 +78,14 @@ def test_a_few_rows_of_a_large_file_are_found_without_holding_the_others(
 def test_rows_are_chosen_by_everything_that_tells_one_sum_from_another(tmp_path: Path) -> None:
     path = _compacted(tmp_path, group=ROWS)
     near = _sum(_device(7))
-    for other in ({"drain_id": 2}, {"source_table": "valves"}, {"staging_reason": "b"}):
-        wanted = places_of([near._replace(**other), _sum("none", 1)])
-        assert list(chosen_rows(path, wanted, ["row"])) == []
+    others = [
+        near._replace(drain_id=2),
+        near._replace(source_table="valves"),
+        near._replace(staging_reason="schema_review"),
+        near._replace(schema_hash="b4"),
+    ]
+    elsewhere = places_of([*others, _sum("nobody")])
+    assert list(chosen_rows(path, elsewhere, ["row"])) == []
     found = list(chosen_rows(path, places_of([near]), ["row"]))
     assert sum(batch.num_rows for batch in found) == PER_DEVICE
 

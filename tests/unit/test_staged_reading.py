@@ -19,8 +19,10 @@ from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.outcomes import DecidedRows, DecidedSamples, Origin
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState
-from ilyama_resources.data_files import PARTITION, write_data_file
+from ilyama_resources.data_files import PARTITION, DataFile, write_data_file
+from ilyama_resources.delta import Warehouse
 from ilyama_resources.postgres.staged_backlog import StagedSum
+from ilyama_resources.staged_files import staged_files
 from tests.unit.intake.traffic import (
     DEVICE_ID,
     NOW,
@@ -61,11 +63,30 @@ def _sum(engine: IntakeEngine) -> StagedSum:
     return StagedSum(DEVICE_ID, *place, DRAIN, rows, engine.decisions.staged_bytes[place])
 
 
-def _file(folder: Path, engine: IntakeEngine) -> str:
+def _written(folder: Path, engine: IntakeEngine) -> DataFile:
     rows = Encoder(DRAIN, Origin.LIVE).encode(engine.decisions.outcomes)[STAGED_ROWS.name]
     (day,) = rows[PARTITION].unique().to_pylist()
     rows = rows.drop_columns([PARTITION])
-    return str(folder / write_data_file(folder, STAGED_ROWS, rows, day=day, name="staged").path)
+    return write_data_file(folder, STAGED_ROWS, rows, day=day, name="staged")
+
+
+def _file(folder: Path, engine: IntakeEngine) -> str:
+    return str(folder / _written(folder, engine).path)
+
+
+def test_files_are_chosen_by_the_devices_and_drains_that_they_hold(tmp_path: Path) -> None:
+    engine, warehouse = _paused(), Warehouse(tmp_path, "here")
+    warehouse.ensure(STAGED_ROWS)
+    held = _sum(engine)
+    assert staged_files(warehouse, [held]) == []
+
+    location = warehouse.location(STAGED_ROWS.name)
+    warehouse.add(STAGED_ROWS.name, DRAIN, [_written(location, engine)])
+
+    (file,) = staged_files(warehouse, [held])
+    assert (file.devices, file.drains) == ((DEVICE_ID, DEVICE_ID), (DRAIN, DRAIN))
+    assert list(read_staged([file.path], [held])) == [DEVICE_ID]
+    assert staged_files(warehouse, [held._replace(drain_id=8), held._replace(device_id="a")]) == []
 
 
 def test_rows_that_are_there_are_read(tmp_path: Path) -> None:
