@@ -101,11 +101,12 @@ def unmirrored_columns(binding: Binding | None) -> Unmirrored:
     if binding is None:
         return {}
     actions = (binding.actions or {}).items()
-    silent = {name: FOR_GOOD for name, action in actions if action.verb in SILENT}
-    if not binding.only_named:
-        return {**(binding.decided or {}), **silent}
-    named = dict.fromkeys((name for name, _ in actions), NEVER)
-    return {None: FOR_GOOD, **named, **(binding.decided or {}), **silent}
+    unmirrored: dict[str | None, int] = {}
+    if binding.only_named:
+        unmirrored |= {None: FOR_GOOD} | {name: NEVER for name, _ in actions}
+    unmirrored.update(binding.decided or {})
+    unmirrored.update({name: FOR_GOOD for name, action in actions if action.verb in SILENT})
+    return unmirrored
 
 
 def kept_out_until(column: str, unmirrored: Unmirrored) -> int:

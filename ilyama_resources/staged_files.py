@@ -123,5 +123,5 @@ def _cut(
 
 
 def _at_once(group: pq.RowGroupMetaData) -> int:
-    rows = _BYTES_AT_ONCE * group.num_rows // max(group.total_byte_size, 1)
+    rows: int = _BYTES_AT_ONCE * group.num_rows // max(group.total_byte_size, 1)
     return min(max(rows, 1), _MOST_AT_ONCE)

@@ -34,5 +34,5 @@ def list_conflicts(
         Counter(arrivals), device_id=device_id, since=dict.fromkeys(arrivals, at)
     )
     stem = f"drain-{drain_id}"
-    files = write_tables(warehouse.root, {KEY_CONFLICTS.name: [rows]}, stem=stem)
+    files = list(write_tables(warehouse.root, {KEY_CONFLICTS.name: [rows]}, stem=stem))
     warehouse.add(KEY_CONFLICTS.name, drain_id, files)

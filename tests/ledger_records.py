@@ -24,5 +24,5 @@ def keep_ledger(
         engine.decide(message)
     lines = Encoder(drain_id, origin).ledger(engine.decisions.release().ledger)
     stem = f"drain-{drain_id}"
-    files = write_tables(warehouse.root, {BATCH_LEDGER.name: [lines]}, stem=stem)
+    files = list(write_tables(warehouse.root, {BATCH_LEDGER.name: [lines]}, stem=stem))
     warehouse.add(BATCH_LEDGER.name, drain_id, files)

@@ -137,7 +137,7 @@ def test_a_value_that_does_not_fit_its_column_is_null(intake: Intake, mirrors: M
     nested = {"i": 2.0, "r": 0.5, "n": 3, "t": {"b": [1, True], "a": None}, "b": True}
     misfits = {"i": True, "r": "x", "n": [1], "t": 5, "b": 1.5}
     unbound = {"x": "not named by the schema"}
-    rows = [fits, nested, misfits, unbound, dict.fromkeys(fits)]
+    rows: list[dict[str, Any]] = [fits, nested, misfits, unbound, dict.fromkeys(fits)]
     drained(intake, [(ONE, batch(*(_put(n, n, **r) for n, r in enumerate(rows)), schema=schema))])
 
     mirrors.derive()

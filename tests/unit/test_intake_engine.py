@@ -119,14 +119,12 @@ def _releases(ledger: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("drains", [1, 2, 4], ids="{} drains".format)
 def test_rejections_before_numbers_began_anew_explain_no_gap_after_it(drains: int) -> None:
+    fine: dict[str, Any] = {}
+    wrong: dict[str, Any] = {"row_count": 7}
+    sent_in = ([(1, fine), (3, wrong), (4, wrong), (5, fine)], [(1, fine), (4, wrong), (9, fine)])
     eras = [
-        [telemetry(sample(n), seq=n, number=100 * era + n, **wrong) for n, wrong in sent]
-        for era, sent in enumerate(
-            (
-                [(1, {}), (3, {"row_count": 7}), (4, {"row_count": 7}), (5, {})],
-                [(1, {}), (4, {"row_count": 7}), (9, {})],
-            )
-        )
+        [telemetry(sample(n), seq=n, number=100 * era + n, **members) for n, members in sent]
+        for era, sent in enumerate(sent_in)
     ]
     platform, oracle = MemoryPlatform(), Oracle()
     for era, payloads in enumerate(eras):
