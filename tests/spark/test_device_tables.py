@@ -29,18 +29,6 @@ def intake(platform: Platform) -> Iterator[Intake]:
         yield parts
 
 
-@pytest.fixture
-def mirrors(platform: Platform, intake: Intake) -> Mirrors:
-    return Mirrors(platform, intake.session())
-
-
-@pytest.fixture(params=["written whole", "merged by Spark"])
-def way(request: pytest.FixtureRequest, mirrors: Mirrors) -> None:
-    """Small tables and large ones are written in different ways."""
-    if request.param == "merged by Spark":
-        mirrors.parts = mirrors.parts._replace(rewrite_bytes=0)
-
-
 def _put(seq: int, pk: Any = 1, **row: Any) -> Change:
     return change(seq, pk, row=row)
 
