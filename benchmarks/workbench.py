@@ -46,8 +46,8 @@ class Scale:
     long_drain_rounds: int = 5
     query_rounds: int = 7
     process_rounds: int = 5
-    landed_messages: int = 8_000
-    landing_rounds: int = 11
+    landed_messages: int = 16_000
+    landing_rounds: int = 9
     staged_batches: int = 64
     peer_batches: int = 256
     peer_rounds: int = 5
