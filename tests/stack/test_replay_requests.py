@@ -9,10 +9,19 @@ from uuid import uuid4
 import pyarrow as pa
 from sqlalchemy import create_engine, func, select
 
-from ilyama_assets.drains.rejecting import OUTCOMES_SCHEMA
-from ilyama_protocol.intake.outcomes import Message
+from ilyama_assets.drains.closing import close_drain
+from ilyama_assets.drains.encoding import Encoder
+from ilyama_assets.drains.orders import Products
+from ilyama_assets.drains.planning import Plan
+from ilyama_assets.drains.rejecting import OUTCOMES_SCHEMA, encoded_outcomes, encoded_rejections
+from ilyama_assets.drains.sealing import encode_seal, make_seal
+from ilyama_assets.tables import BATCH_LEDGER, REJECTED_BATCHES
+from ilyama_protocol.intake.engine import Device, IntakeEngine
+from ilyama_protocol.intake.outcomes import Message, Origin
+from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.moments import day_of
 from ilyama_resources.landing import Landing
-from ilyama_resources.postgres.rejections import Rejection, RejectionState
+from ilyama_resources.postgres.rejections import Rejection, RejectionFilter, RejectionState
 from ilyama_resources.postgres.schema import REJECTION_REPLAY
 from ilyama_resources.rejection_landing import ReplayLanding
 from ilyama_resources.segment_files import read_messages
@@ -138,3 +147,34 @@ def test_corrected_bytes_are_let_go_of_when_their_replay_is_settled(
     with platform.gateway.transaction() as tx:
         (past,) = tx.rejection_replays.of(name)
     assert past.corrected
+
+
+def test_a_release_that_refuses_a_replayed_message_opens_no_second_rejection(
+    platform_without_spark: Platform,
+) -> None:
+    platform = platform_without_spark
+    name = _rejected(platform).rejection_id
+    _replay(platform, name, b"{}")
+    _land(platform)
+    _settled(platform, name, "staged", None, drain_id=2)
+    with platform.gateway.transaction() as tx:
+        (replay,) = tx.rejection_replays.of(name)
+    message = Message(replay.segment_id or "", 0, TOPIC, b"{}", NOW, rejection_id=name)
+    engine = IntakeEngine(Device("acme/dev-1"), DeviceState(), origin=Origin.STAGED)
+    engine.decide(message)
+    tables = Encoder(3, Origin.STAGED).encode(engine.decisions.release())
+    products = Products(
+        rejections=encoded_rejections([tables[REJECTED_BATCHES.name]]),
+        replayed=encoded_outcomes([tables[BATCH_LEDGER.name]], {message.segment_id}),
+    )
+    seal = make_seal([products], Plan([], []))
+    with platform.gateway.transaction() as tx:
+        tx.drains.open(3, day_of(NOW), origin=Origin.STAGED)
+        tx.drains.seal(3, encode_seal(seal))
+        drain = tx.drains.find(3)
+        assert drain is not None
+        close_drain(tx, drain, seal, served_instances=10)
+        tx.commit()
+        (only,) = tx.rejections.newest(RejectionFilter(), limit=10)
+    assert (only.rejection_id, only.state) == (name, RejectionState.REJECTED)
+    assert (only.first_code, only.code) == ("invalid_json", "invalid_format_version")
