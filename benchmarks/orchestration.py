@@ -58,6 +58,7 @@ def measure(bench: Workbench) -> Measured:
     with bench.platform() as platform, platform.intake() as intake, _home(platform) as instance:
         sides = _Sides(intake, Fleet(5, devices=BATCHES), instance)
         sides.prove(platform)
+        sides.warm_up()
         measured = interleaved(sides.by_job, sides.by_call, rounds=bench.scale.long_drain_rounds)
         if bench.scale.thorough:
             measured = measured.with_figures(*_launched(platform, sides, instance))
@@ -123,6 +124,10 @@ class _Sides:
             events += sent
         sampled = {self._fleet.device_id(number) for number in range(SAMPLED)}
         assert_platform_is_right(platform, events, devices=sampled)
+
+    def warm_up(self) -> None:
+        """Drain as much as a round does: the first time, all current values are new."""
+        self.waiting(self._execute)()
 
     def _execute(self) -> None:
         self._job.execute_in_process(
