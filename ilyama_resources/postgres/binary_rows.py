@@ -74,7 +74,7 @@ def _fields(column: pa.Array, of: TypeEngine[Any]) -> _Binaries:
 
 def _arrays(column: pa.ListArray, of: ARRAY[Any]) -> _Binaries:
     """Lists without a null among them; what follows one another in Arrow is one text already."""
-    flat, sizes = column.flatten(), column.value_lengths().to_numpy()
+    flat, sizes = column.flatten(), pc.fill_null(column.value_lengths(), 0).to_numpy()
     values = _fields(flat, of.item_type)
     bounds = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
     offsets = np.frombuffer(values.buffers()[1], np.int64, len(values) + 1)[bounds]
