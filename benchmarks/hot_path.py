@@ -55,7 +55,7 @@ _DRAIN_STEPS = {
     "ilyama_assets.drains.deciding.Decider._products": "decide: the tasks, both cores, and Spark",
     "ilyama_assets.drains.protocol.Intake._seal": "seal",
     "ilyama_assets.drains.protocol.Intake._commit_and_close": "commit",
-    "ilyama_resources.postgres.current_values.CurrentValues.advance": "close: current values",
+    "ilyama_resources.postgres.current_instances.CurrentInstances.advance": "close: current values",
     "ilyama_assets.drains.protocol.close_drain": "close: everything else",
     "ilyama_assets.drains.protocol.Intake.drain": "everything else",
 }

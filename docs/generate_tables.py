@@ -76,7 +76,7 @@ _RECORDS_HEAD = """
 
 The intake side of the platform's memory. Migrations in `ilyama_resources/postgres/migrations/`
 are the authority; only the gateway (`ilyama_resources/postgres/gateway.py`) opens the database. The
-view `current_value` has the columns of the Delta table of that name, over `current_value_record`;
+view `current_value` has the columns of the Delta table of that name, over `current_instance`;
 it says `stale` of a value that is older than 24 hours.
 """
 
@@ -84,7 +84,7 @@ _RECORDS = {
     "api_token": "Who may use the HTTP API: the SHA-256 of each token, never the token.",
     "audit_log": "Who changed what, by month; triggers refuse UPDATE, DELETE and TRUNCATE.",
     "component": "Owners of datapoints; a device is one, created by its first drain.",
-    "current_value_record": "The newest value of every key of served lineages.",
+    "current_instance": "The newest values of every instance of served lineages, side by side.",
     "datapoint_type": "Datapoint keys, created with the kind that was first seen.",
     "derived_run": "How far each derived table has come: a number and a range of drains per run.",
     "device": "The registry: which topic root is which device.",

@@ -34,7 +34,7 @@ def fill(gateway: Gateway) -> None:
         tx.drains.hold(4, "the books do not agree")
         tx.segments.register([_segment(9, DAY, 2)])
         _current_values(tx)
-        tx.current_values.stop_serving([(DEVICES[1], "journal")])
+        tx.current_instances.stop_serving([(DEVICES[1], "journal")])
         tx.commit()
 
 
@@ -107,4 +107,4 @@ def _current_values(tx: Transaction) -> None:
         },
         "t.%": {instance: metric(micros(NINE)) for instance in INSTANCES},
     }
-    tx.current_values.advance(projected([(device, values) for device in DEVICES]), drain_id=3)
+    tx.current_instances.advance(projected([(device, values) for device in DEVICES]), drain_id=3)

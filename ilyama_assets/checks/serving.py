@@ -22,7 +22,8 @@ from ilyama_protocol.identifiers import escape_key
 from ilyama_protocol.intake.state import LineageState, decode_state
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.copying import shown
-from ilyama_resources.postgres.current_values import CurrentValueRecord, Lineage
+from ilyama_resources.postgres.current_instances import Lineage
+from ilyama_resources.postgres.current_values import CurrentValueRecord
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import load_settings
 from ilyama_resources.spark import Spark

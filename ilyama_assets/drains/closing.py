@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ilyama_assets.drains.encoding import ROW_COUNTS
 from ilyama_assets.drains.orders import RejectedNumbers
-from ilyama_assets.drains.projection import decoded, one_per_identity
+from ilyama_assets.drains.projection import decoded, one_per_identity, without
 from ilyama_assets.drains.rejecting import OUTCOMES_SCHEMA, REJECTIONS_SCHEMA
 from ilyama_assets.drains.rejecting import decoded as decoded_rows
 from ilyama_assets.drains.sealing import Seal
@@ -18,7 +18,7 @@ from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres import Transaction
-from ilyama_resources.postgres.current_values import Lineage
+from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.drains import Drain
 from ilyama_resources.postgres.ledger import LedgerTotal
 from ilyama_resources.postgres.review_queue import MOST_OPEN
@@ -102,14 +102,13 @@ def _settle_backlog(tx: Transaction, drain: Drain, seal: Seal, caps: BacklogCaps
 def _advance_current_values(
     tx: Transaction, drain: Drain, seal: Seal, *, served_instances: int
 ) -> None:
-    values = one_per_identity(decoded(seal.current))
-    lineages = values.select(["owner_id", "source_table"]).group_by(["owner_id", "source_table"])
-    touched = {tuple(row.values()) for row in lineages.aggregate([]).to_pylist()}
-    tx.current_values.stop_serving(seal.crowded)
-    unserved = tx.current_values.unserved(touched)
-    grown = tx.current_values.advance(_without(values, unserved), drain_id=drain.drain_id)
-    counted = tx.current_values.recount(_above(served_instances, grown))
-    tx.current_values.stop_serving(_above(served_instances, counted))
+    instances = one_per_identity(decoded(seal.current))
+    tx.current_instances.stop_serving(seal.crowded)
+    unserved = tx.current_values.unserved_of(instances["owner_id"].unique().to_pylist())
+    served = without(instances, unserved)
+    grown = tx.current_instances.advance(served, drain_id=drain.drain_id)
+    counted = tx.current_instances.recount(_above(served_instances, grown))
+    tx.current_instances.stop_serving(_above(served_instances, counted))
 
 
 def _rejected_batch(numbers: RejectedNumbers) -> RejectedBatch:
@@ -120,13 +119,6 @@ def _rejected_batch(numbers: RejectedNumbers) -> RejectedBatch:
 
 def _above(limit: int, instances: Mapping[Lineage, int]) -> list[Lineage]:
     return [lineage for lineage, count in instances.items() if count > limit]
-
-
-def _without(values: pa.Table, lineages: set[tuple[str, str]]) -> pa.Table:
-    if not lineages:
-        return values
-    pairs = zip(values["owner_id"].to_pylist(), values["source_table"].to_pylist(), strict=True)
-    return values.filter(pa.array([pair not in lineages for pair in pairs]))
 
 
 def _ledger_totals(drain: Drain, encoded: bytes) -> Iterator[LedgerTotal]:

@@ -40,6 +40,7 @@ from ilyama_protocol.intake.outcomes import (
     LedgerLine,
     Origin,
     Outcome,
+    join_current,
 )
 from ilyama_protocol.intake.state import DeviceState, decode_state
 from ilyama_protocol.limits import Limits
@@ -248,10 +249,10 @@ def _current(device_id: str, rebuilt: _Rebuilt) -> list[bytes]:
         rows = NewestPoints(rebuilt.accepted[0].keys, in_order=False)
         for accepted in rebuilt.accepted:
             rows.advance(accepted)
-        values |= rows.values()
+        join_current(values, rows.values())
     if rebuilt.samples:
         samples = NewestSamples(rebuilt.samples[0].series)
         for sampled in rebuilt.samples:
             samples.advance(sampled)
-        values |= samples.values()
+        join_current(values, samples.values())
     return list(encoded([projected([(device_id, values)])]))

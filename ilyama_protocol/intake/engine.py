@@ -24,6 +24,7 @@ from ilyama_protocol.intake.outcomes import (
     Origin,
     Outcome,
     StagedMessage,
+    join_current,
 )
 from ilyama_protocol.intake.row_intake import RowIntake
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
@@ -121,11 +122,7 @@ class IntakeEngine:
     def current(self) -> CurrentValues:
         """The newest values among all that was decided."""
         current = self._rows.current
-        for key, of_key in self._telemetry.current.items():
-            standing = current.setdefault(key, {})
-            for instance, value in of_key.items():
-                if instance not in standing or value.outdoes(standing[instance]):
-                    standing[instance] = value
+        join_current(current, self._telemetry.current)
         return current
 
     def _stage(self, arrival: Arrival, error: str) -> None:

@@ -1,18 +1,28 @@
-"""The identity of a current value: a hash, because keys and instances may be of any length."""
+"""Where a current value is kept: with those of its family at one instance, under a hash of both."""
 
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
+from hashlib import sha256
 
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE
 
+IDENTITY_BYTES = 16
+
+
+def family_of(key: str) -> str:
+    """What a key has in common with others before its first dot: by default, the source table."""
+    return key.partition(".")[0]
+
 
 def identities(
-    device_id: str, key: str, instances: Iterable[str], *, provenance: str = PROVENANCE
-) -> Iterator[str]:
-    """The identities of a device's values of one key at the given instances, as UUIDs in hex."""
-    head = f"{OWNER_KIND}\n{provenance}\n{len(device_id)}:{device_id}{len(key)}:{key}"
-    of_key = blake2b(head.encode(), digest_size=16)
+    device_id: str, family: str, instances: Iterable[str], *, provenance: str = PROVENANCE
+) -> Iterator[bytes]:
+    """The identities of a device's values of one family at the given instances, as UUIDs.
+
+    Keys and instances may be of any length, longer than an index can hold.
+    """
+    head = f"{OWNER_KIND}\n{provenance}\n{len(device_id)}:{device_id}{len(family)}:{family}"
+    of_family = sha256(head.encode())
     for instance in instances:
-        identity = of_key.copy()
+        identity = of_family.copy()
         identity.update(instance.encode())
-        yield identity.hexdigest()
+        yield identity.digest()[:IDENTITY_BYTES]

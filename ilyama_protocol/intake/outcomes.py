@@ -221,6 +221,15 @@ CurrentValues = dict[str, dict[str, CurrentValue]]
 """Current values of one device, by datapoint key and instance."""
 
 
+def join_current(standing: CurrentValues, others: CurrentValues) -> None:
+    """Take in what is current rather than the values that stand."""
+    for key, of_key in others.items():
+        values = standing.setdefault(key, {})
+        for instance, value in of_key.items():
+            if instance not in values or value.outdoes(values[instance]):
+                values[instance] = value
+
+
 _LISTS = ("arrivals", "ledger", "rejected", "staged", "accepted", "samples", "staged_rows")
 
 

@@ -10,15 +10,11 @@ from typing import Any, Self
 
 import psycopg2
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv
-from sqlalchemy import Column, Connection, MetaData, Table, Text
+from sqlalchemy import Column, Connection, MetaData, Table
 
-_END_OF_DATA = r"(^|[\r\n])\\\.([\r\n]|$)"
-"""Before Postgres 18 a CSV ends at such a line, even inside a quoted text."""
-_MARK_OF_END = "\\."
-_ROWS_AT_ONCE = 4_000
+from ilyama_resources.postgres.binary_rows import binary_parts
 
+_BYTES_AT_ONCE = 256 * 1024
 _NUL, SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", _NUL: SHOWN_NUL})
 
@@ -35,26 +31,10 @@ def copied(connection: Connection, table: Table, rows: Iterable[Sequence[Any]]) 
 
 
 def copied_arrow(connection: Connection, table: Table, rows: pa.Table) -> Table:
-    """The same for columns in Arrow; it has these columns only, unknown ones as texts."""
-    if _may_end_early(rows):
-        texts = [row.values() for row in rows.cast(_as_texts(rows.schema)).to_pylist()]
-        return _copy(connection, table, rows.column_names, _lines(map(list, texts)), form="text")
-    parts = (batch for batch in rows.to_batches(_ROWS_AT_ONCE) if batch.num_rows)
-    with _WrittenAhead(map(_csv, parts)) as lines:
-        return _copy(connection, table, rows.column_names, lines, form="csv")
-
-
-def _may_end_early(rows: pa.Table) -> bool:
-    texts = (column for column in rows.columns if pa.types.is_string(column.type))
-    suspects = (text for text in texts if pc.any(pc.match_substring(text, _MARK_OF_END)).as_py())
-    return any(pc.any(pc.match_substring_regex(text, _END_OF_DATA)).as_py() for text in suspects)
-
-
-def _csv(rows: pa.RecordBatch) -> bytes:
-    lines = io.BytesIO()
-    options = csv.WriteOptions(include_header=False, quoting_style="needed")
-    csv.write_csv(rows, lines, options)
-    return lines.getvalue()
+    """The same for columns in Arrow; it has these columns only."""
+    types = [table.c[name].type for name in rows.column_names]
+    with _WrittenAhead(binary_parts(rows, types)) as parts:
+        return _copy(connection, table, rows.column_names, parts, form="binary")
 
 
 class _WrittenAhead:
@@ -84,19 +64,13 @@ class _WrittenAhead:
         return self._writer.submit(next, self._parts, b"")
 
 
-def _as_texts(schema: pa.Schema) -> pa.Schema:
-    moments = [pa.types.is_timestamp(field.type) for field in schema]
-    fields = zip(schema, moments, strict=True)
-    return pa.schema([pa.field(f.name, pa.string() if m else f.type) for f, m in fields])
-
-
 def _copy(
     connection: Connection, table: Table, names: Sequence[str], lines: Any, *, form: str
 ) -> Table:
     incoming = Table(
         f"incoming_{table.name}",
         MetaData(),
-        *(Column(name, table.c[name].type if name in table.c else Text) for name in names),
+        *(Column(name, table.c[name].type) for name in names),
         prefixes=["TEMPORARY"],
     )
     incoming.drop(connection, checkfirst=True)
@@ -104,7 +78,7 @@ def _copy(
     quoted = ", ".join(f'"{name}"' for name in names)
     command = f"COPY {incoming.name} ({quoted}) FROM STDIN (FORMAT {form})"
     with _invalidated_when_lost(connection) as driver, closing(driver.cursor()) as cursor:
-        cursor.copy_expert(command, lines)
+        cursor.copy_expert(command, lines, size=_BYTES_AT_ONCE)
     return incoming
 
 

@@ -24,6 +24,7 @@ from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres.api_tokens import ApiTokens
 from ilyama_resources.postgres.audit import AuditLog
 from ilyama_resources.postgres.bindings import Bindings
+from ilyama_resources.postgres.current_instances import CurrentInstances
 from ilyama_resources.postgres.current_values import CurrentValues
 from ilyama_resources.postgres.derived_runs import DerivedRuns
 from ilyama_resources.postgres.device_states import DeviceStates
@@ -78,6 +79,7 @@ class Transaction:
         self.devices = Devices(connection)
         self.device_states = DeviceStates(connection)
         self.shelved_schemas = ShelvedSchemas(connection)
+        self.current_instances = CurrentInstances(connection)
         self.current_values = CurrentValues(connection)
         self.ledger = Ledger(connection)
         self.pauses = Pauses(connection)

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, delete, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.intake.lineage_rulings import PauseReason
-from ilyama_resources.postgres.current_values import Lineage
+from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import LINEAGE_PAUSE
 

@@ -29,7 +29,7 @@ from sqlalchemy.dialects import postgresql
 from ilyama_protocol.governance.reviews import OPEN, ReviewAsked, ReviewState
 from ilyama_resources.postgres.bindings import is_approved
 from ilyama_resources.postgres.copying import copied, shown
-from ilyama_resources.postgres.current_values import Lineage
+from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.reviews import (
     FIRST_VERSION,

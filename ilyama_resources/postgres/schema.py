@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Boolean,
     Column,
@@ -199,28 +200,31 @@ LEDGER_TOTAL = Table(
     Column("rows_staged", BigInteger, nullable=False),
 )
 
-CURRENT_VALUE = Table(
-    "current_value_record",
+CURRENT_INSTANCE = Table(
+    "current_instance",
     METADATA,
     Column("identity", Uuid(as_uuid=False), primary_key=True),
     Column("owner_kind", Text, nullable=False),
     Column("owner_id", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("instance", Text, nullable=False),
     Column("provenance", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("value_double", Double),
-    Column("value_text", Text),
-    _moment("ts", nullable=False),
-    Column("source", Text, nullable=False),
-    Column("policy", Text, nullable=False),
-    Column("contributors", Text, nullable=False),
-    _moment("updated_at", nullable=False),
-    Column("source_table", Text, nullable=False),
-    Column("drain_id", BigInteger, nullable=False),
+    Column("family", Text, nullable=False),
+    Column("instance", Text, nullable=False),
+    _moment("oldest", nullable=False),
+    _moment("newest", nullable=False),
+    Column("key", ARRAY(Text), nullable=False),
+    Column("kind", ARRAY(Text), nullable=False),
+    Column("value_double", ARRAY(Double), nullable=False),
+    Column("value_text", ARRAY(Text), nullable=False),
+    Column("ts", ARRAY(DateTime(timezone=True)), nullable=False),
+    Column("source", ARRAY(Text), nullable=False),
+    Column("datapoint_id", ARRAY(Uuid(as_uuid=False)), nullable=False),
+    Column("source_table", ARRAY(Text), nullable=False),
+    Column("drain_id", ARRAY(BigInteger), nullable=False),
+    Column("updated_at", ARRAY(DateTime(timezone=True)), nullable=False),
 )
-"""Keys and instances are as long as devices like, longer than an index entry may be: the identity
-is a hash of them."""
+"""The values of one instance together: the arrays tell them side by side, by key. A family is what
+keys have in common before their first dot. Keys and instances are as long as devices like, longer
+than an index entry may be: the identity is a hash of them."""
 
 COMPONENT = Table(
     "component",

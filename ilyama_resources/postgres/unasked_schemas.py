@@ -16,7 +16,7 @@ from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_protocol.moments import micros
 from ilyama_resources.postgres.bindings import is_accepted
 from ilyama_resources.postgres.copying import shown
-from ilyama_resources.postgres.current_values import Lineage
+from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.schema import (
     DEVICE,
     SCHEMA_QUESTION,

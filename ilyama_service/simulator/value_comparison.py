@@ -10,7 +10,8 @@ import msgspec
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.identifiers import instance_of, key_of
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.postgres.current_values import CurrentValueRecord, Lineage
+from ilyama_resources.postgres.current_instances import Lineage
+from ilyama_resources.postgres.current_values import CurrentValueRecord
 from ilyama_service.simulator.expectations import NewestRow
 from ilyama_service.simulator.reports import EXAMPLES, ValueFindings
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.event import listens_for
 
 from ilyama_assets.drains.projection import projected
+from ilyama_resources.postgres.current_instances import CurrentInstances
 from ilyama_resources.postgres.current_values import CurrentValueFilter, CurrentValues
 from ilyama_service.api.tokens import ensure_admin_token, hash_of
 from tests.api_records import DAY, DEVICES, fill, metric, unbalance
@@ -289,13 +290,13 @@ def test_a_point_read_is_an_index_probe(records: Platform) -> None:
     engine = create_engine(records.settings.postgres_url or "")
     with engine.connect() as connection:
         values = projected([("big/device", {"t.c": {str(n): metric(n) for n in range(20_000)}})])
-        CurrentValues(connection).advance(values, drain_id=3)
-        connection.execute(text("ANALYZE current_value_record"))
+        CurrentInstances(connection).advance(values, drain_id=3)
+        connection.execute(text("ANALYZE current_instance"))
         plan = _plan(connection, CurrentValueFilter("big/device", key="t.c", instance="77"))
-        assert "current_value_record_pkey" in plan
-        assert "Seq Scan on current_value_record" not in plan
+        assert "current_instance_pkey" in plan
+        assert "Seq Scan on current_instance" not in plan
         plan = _plan(connection, CurrentValueFilter(DEVICES[0]))
-        assert "current_value_by_lineage" in plan
+        assert "current_instance_by_family" in plan
     engine.dispose()
 
 

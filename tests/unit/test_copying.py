@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ilyama_protocol.intake.outcomes import Outcome
-from ilyama_resources.postgres.copying import _csv, _lines, _may_end_early, _WrittenAhead, shown
+from ilyama_resources.postgres.copying import _lines, _WrittenAhead, shown
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 ESCAPED = {"\\\\": "\\", "\\t": "\t", "\\n": "\n", "\\r": "\r"}
@@ -70,30 +69,11 @@ def test_a_nul_is_shown_by_a_character_that_postgres_can_hold(text: str, seen: s
     assert shown(text) == seen
 
 
-@pytest.mark.parametrize(
-    ("text", "ends_early"),
-    [
-        ("\\.", True),
-        ("a\n\\.\nb", True),
-        ("a\r\\.\r\nb", True),
-        ("\\.\nb", True),
-        ("C:\\.x", False),
-        ("\\d+\\.\\d+", False),
-        ("", False),
-        (None, False),
-    ],
-)
-def test_a_text_that_would_end_a_csv_early_is_known(text: str | None, ends_early: bool) -> None:
-    rows = pa.table({"number": [1, 2], "text": pa.array(["sound", text], pa.string())})
-    assert _may_end_early(rows) is ends_early
-
-
 def test_what_is_written_ahead_is_read_whole() -> None:
-    rows = pa.table({"number": range(1000), "text": [f'a "{n}",\n' for n in range(1000)]})
-    parts = rows.to_batches(70)
-    with _WrittenAhead(map(_csv, parts)) as file:
-        read = b"".join(iter(lambda: file.read(333), b""))
-    assert read == b"".join(map(_csv, parts))
+    parts = [bytes([number]) * 70 for number in range(100)]
+    with _WrittenAhead(iter(parts)) as file:
+        read = b"".join(iter(lambda: file.read(33), b""))
+    assert read == b"".join(parts)
 
 
 def test_a_failure_of_the_writer_is_one_of_the_reader() -> None:
