@@ -81,12 +81,14 @@ def _summed(conflicts: list[Row]) -> list[Row]:
 
 
 def _difference(wanted: list[Row], found: list[Row]) -> tuple[list[Row], list[Row]]:
-    keyed_wanted = {_identity(row): row for row in wanted}
-    ours = Counter(_identity(row) for row in found)
-    theirs = Counter(_identity(row) for row in wanted)
-    missing = [keyed_wanted[key] for key in theirs - ours]
-    keyed_found = {_identity(row): row for row in found}
-    return missing, [keyed_found[key] for key in ours - theirs]
+    theirs, ours = ([_identity(row) for row in rows] for rows in (wanted, found))
+    return _without(wanted, theirs, Counter(ours)), _without(found, ours, Counter(theirs))
+
+
+def _without(rows: list[Row], identities: list[str], others: Counter[str]) -> list[Row]:
+    surplus = Counter(identities) - others
+    by_identity = dict(zip(identities, rows, strict=True)) if surplus else {}
+    return [by_identity[identity] for identity in surplus]
 
 
 def _identity(row: Row) -> str:
