@@ -13,7 +13,7 @@ from sqlalchemy.engine import make_url
 
 from ilyama_resources.postgres import Gateway
 
-_MIGRATIONS = files("ilyama_resources.postgres") / "migrations"
+MIGRATIONS = files("ilyama_resources.postgres") / "migrations"
 
 
 def fresh_database(postgres_url: str) -> str:
@@ -30,7 +30,7 @@ def fresh_database(postgres_url: str) -> str:
 def template_name() -> str:
     """The name of the migrated database: other migrations, another name."""
     digest = hashlib.sha256()
-    scripts = (*_MIGRATIONS.iterdir(), *(_MIGRATIONS / "versions").iterdir())
+    scripts = (*MIGRATIONS.iterdir(), *(MIGRATIONS / "versions").iterdir())
     for script in sorted(scripts, key=lambda script: script.name):
         if script.name.endswith(".py"):
             digest.update(script.read_bytes())
