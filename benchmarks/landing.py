@@ -7,10 +7,9 @@ until it has everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import cycle
 from urllib.parse import urlsplit
 
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
@@ -34,9 +33,6 @@ from tests.platform import NO_SPARK, Platform
 
 ROWS = 64
 """A message of so many rows has about 8 kB."""
-
-SENDERS = 2
-"""The broker serves a connection with one thread; before a round, it has nothing else to do."""
 
 WITHIN_S = 120.0
 _LOOK_EVERY_S = 0.1
@@ -65,12 +61,9 @@ def _contest(bench: Workbench, platform: Platform) -> Iterator[_Contest]:
     subscriber.subscribe_only()
     taker.take(0)
     address = BrokerAddress.of(bench.broker_url, settings)
-    with ExitStack() as stack:
-        names = [f"bench-device-{number}" for number in range(SENDERS)]
-        senders = [stack.enter_context(MqttClient(address, name)) for name in names]
-        for sender in senders:
-            sender.wait_until_connected()
-        yield _Contest(subscriber, taker, senders, settings, bench.scale.landed_messages)
+    with MqttClient(address, "bench-device") as device:
+        device.wait_until_connected()
+        yield _Contest(subscriber, taker, device, settings, bench.scale.landed_messages)
 
 
 class AutoAcknowledgingClient:
@@ -123,7 +116,7 @@ class AutoAcknowledgingClient:
 class _Contest:
     subscriber: MqttSubscriber
     taker: AutoAcknowledgingClient
-    senders: Sequence[MqttClient]
+    device: MqttClient
     settings: Settings
     messages: int
     published_round: int = -1
@@ -154,10 +147,7 @@ class _Contest:
     def _publish(self, number: int) -> None:
         if number == self.published_round:
             return
-        tickets = [
-            sender.publish(event.topic, event.payload)
-            for sender, event in zip(cycle(self.senders), self._events, strict=False)
-        ]
+        tickets = [self.device.publish(e.topic, e.payload) for e in self._events]
         for ticket in tickets:
             ticket.result(WITHIN_S)
         self.published_round = number
