@@ -16,6 +16,7 @@ from benchmarks import (
     orchestration,
     peer,
     replay,
+    review_isolation,
     scaling,
     staged_release,
     telemetry,
@@ -139,6 +140,20 @@ FULL_ONLY = (
         "staged release: rows/s of releasing staged rows ÷ of taking them in at once",
         Target(0.5, at_least=True),
         staged_release.measure,
+    ),
+    Benchmark(
+        16,
+        "telemetry release",
+        "telemetry release: rows/s of releasing staged telemetry ÷ of taking it in at once",
+        Target(0.5, at_least=True),
+        staged_release.measure_telemetry,
+    ),
+    Benchmark(
+        17,
+        "review isolation",
+        "review isolation: drain beside a review with 0.2 M staged rows ÷ without any review",
+        Target(1.10),
+        review_isolation.measure,
     ),
 )
 """What `make bench-full` measures besides."""

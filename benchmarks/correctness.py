@@ -25,6 +25,7 @@ DRAINED = (
     "state_datapoint",
     "quarantined_datapoints",
 )
+_OF_THE_DRAIN = ("updated_at", "drain_id")
 
 
 def told_by_oracle(events: Iterable[Event]) -> Oracle:
@@ -43,12 +44,23 @@ def assert_platform_is_right(
     The oracle is slow and devices have nothing to do with one another: of a large stream, all
     that some of the devices sent is compared.
     """
+    assert_platforms_are_right([platform], events, devices=devices)
+
+
+def assert_platforms_are_right(
+    platforms: Iterable[Platform],
+    events: Sequence[Event],
+    *,
+    devices: Collection[str] | None = None,
+) -> None:
+    """Fail when one of the platforms that got the same messages is not right."""
     chosen = devices or {device_of(event) for event in events}
-    expected = told_by_oracle(event for event in events if device_of(event) in chosen)
-    stored = {table: _stored(platform, table, chosen) for table in DRAINED}
-    assert_equals_oracle(stored, expected.tables())
-    served = {"current_value": served_values(platform.gateway, chosen)}
-    assert_equals_oracle(served, {"current_value": expected.served_current_values()})
+    oracle = told_by_oracle(event for event in events if device_of(event) in chosen)
+    expected = oracle.tables() | {"served": oracle.served_current_values()}
+    for platform in platforms:
+        stored = {table: _stored(platform, table, chosen) for table in DRAINED}
+        stored["served"] = served_values(platform.gateway, chosen)
+        assert_equals_oracle(stored, expected)
 
 
 def assert_news_are_right(platform: Platform, events: Sequence[Event], *, since: Event) -> None:
@@ -82,6 +94,18 @@ def served_values(gateway: Gateway, devices: Collection[str]) -> list[Row]:
     with gateway.transaction() as tx:
         records = list(tx.current_values.of_owners(devices))
     return [record._asdict() | {"ts": micros(record.ts)} for record in records]
+
+
+def assert_served_alike(one: Platform, other: Platform, devices: Collection[str]) -> None:
+    """Fail when two platforms serve other values; when and in which drain they came may differ."""
+    found, expected = (
+        [
+            {name: told for name, told in value.items() if name not in _OF_THE_DRAIN}
+            for value in served_values(platform.gateway, devices)
+        ]
+        for platform in (one, other)
+    )
+    assert_equals_oracle({"served": found}, {"served": expected})
 
 
 def _stored(

@@ -217,9 +217,9 @@ class DuckDbPeer:
                 "SELECT owner_id, key, instance, kind, value_double, value_text, ts, "
                 f"contributors FROM {TABLE}"
             )
-            rows = cursor.fetchall()
+            columns = zip(*cursor.fetchall(), strict=True)
             names = [column.name for column in cursor.description or ()]
-        return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+        return pa.table(dict(zip(names, map(pa.array, columns), strict=True)))
 
     def _parse(self, files: list[str]) -> None:
         self._duckdb.execute(_MESSAGES, {"segments": files}).fetchall()

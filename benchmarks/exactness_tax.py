@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.blind_append import append_blindly
-from benchmarks.correctness import assert_platform_is_right
+from benchmarks.correctness import assert_platforms_are_right
 from benchmarks.measuring import Measured, Preparation, Work, interleaved
 from benchmarks.workbench import Workbench, drain_all, land, written_segments
-from benchmarks.workloads import Fleet
+from benchmarks.workloads import Fleet, each_round
 from ilyama_assets.drains.protocol import Intake
 from tests.oracle import Event
-from tests.platform import Platform
 
 DEVICES = 16
 SAMPLED = 2
@@ -26,32 +25,32 @@ def measure(bench: Workbench) -> Measured:
         exact.intake() as exact_intake,
         blind.intake() as blind_intake,
     ):
-        _assert_both_right(exact, exact_intake, blind, blind_intake)
+        fleet = Fleet(2, devices=DEVICES)
+        first = fleet.batches(DEVICES)
+        land(exact_intake, first)
+        drain_all(exact_intake)
+        append_blindly(blind_intake, _segments(blind_intake, first))
+        devices = {fleet.device_id(number) for number in range(SAMPLED)}
+        assert_platforms_are_right((exact, blind), first, devices=devices)
+        messages = each_round(fleet, DEVICES)
         return interleaved(
-            _exactly(exact_intake, _warm_fleet()),
-            _blindly(blind_intake, _warm_fleet()),
+            _exactly(exact_intake, messages),
+            _blindly(blind_intake, messages),
             rounds=bench.scale.drain_rounds,
         )
 
 
-def _warm_fleet() -> Fleet:
-    """The fleet after what both platforms have already taken; the same for both."""
-    fleet = Fleet(2, devices=DEVICES)
-    fleet.batches(DEVICES)
-    return fleet
-
-
-def _exactly(intake: Intake, fleet: Fleet) -> Preparation:
-    def prepare(_: int) -> Work:
-        land(intake, fleet.batches(DEVICES))
+def _exactly(intake: Intake, messages: Callable[[int], list[Event]]) -> Preparation:
+    def prepare(number: int) -> Work:
+        land(intake, messages(number))
         return lambda: drain_all(intake)
 
     return prepare
 
 
-def _blindly(intake: Intake, fleet: Fleet) -> Preparation:
-    def prepare(_: int) -> Work:
-        segments = _segments(intake, fleet.batches(DEVICES))
+def _blindly(intake: Intake, messages: Callable[[int], list[Event]]) -> Preparation:
+    def prepare(number: int) -> Work:
+        segments = _segments(intake, messages(number))
         return lambda: append_blindly(intake, segments)
 
     return prepare
@@ -60,16 +59,3 @@ def _blindly(intake: Intake, fleet: Fleet) -> Preparation:
 def _segments(intake: Intake, events: Sequence[Event]) -> list[Path]:
     found = written_segments(intake, events)
     return [intake.landing.path(segment.segment_id, segment.day) for segment in found]
-
-
-def _assert_both_right(
-    exact: Platform, exact_intake: Intake, blind: Platform, blind_intake: Intake
-) -> None:
-    fleet = Fleet(2, devices=DEVICES)
-    events = fleet.batches(DEVICES)
-    land(exact_intake, events)
-    drain_all(exact_intake)
-    append_blindly(blind_intake, _segments(blind_intake, events))
-    devices = {fleet.device_id(number) for number in range(SAMPLED)}
-    for platform in (exact, blind):
-        assert_platform_is_right(platform, events, devices=devices)

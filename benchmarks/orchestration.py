@@ -23,7 +23,7 @@ from dagster_graphql import DagsterGraphQLClient
 from benchmarks.correctness import assert_platform_is_right
 from benchmarks.measuring import Figure, Measured, Work, interleaved, timed
 from benchmarks.workbench import Workbench, land
-from benchmarks.workloads import Fleet
+from benchmarks.workloads import ROWS, Fleet
 from ilyama_assets.definitions import defs
 from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.intake import IntakeConfig, results_of, take_in
@@ -58,7 +58,6 @@ def measure(bench: Workbench) -> Measured:
     with bench.platform() as platform, platform.intake() as intake, _home(platform) as instance:
         sides = _Sides(intake, Fleet(5, devices=BATCHES), instance)
         sides.prove(platform)
-        sides.warm_up()
         measured = interleaved(sides.by_job, sides.by_call, rounds=bench.scale.long_drain_rounds)
         if bench.scale.thorough:
             measured = measured.with_figures(*_launched(platform, sides, instance))
@@ -115,19 +114,18 @@ class _Sides:
         return work
 
     def prove(self, platform: Platform) -> None:
-        """Compare what the job and a call have stored with the oracle."""
+        """Compare what the job and a call have stored with the oracle.
+
+        The job drains as much as a round does: the first time, all current values are new.
+        """
         events = []
-        for way in (self._execute, self._call):
-            sent = self._fleet.batches(BATCHES, rows=FEW_ROWS)
+        for way, rows in ((self._execute, ROWS), (self._call, FEW_ROWS)):
+            sent = self._fleet.batches(BATCHES, rows=rows)
             land(self._intake, sent)
             way()
             events += sent
         sampled = {self._fleet.device_id(number) for number in range(SAMPLED)}
         assert_platform_is_right(platform, events, devices=sampled)
-
-    def warm_up(self) -> None:
-        """Drain as much as a round does: the first time, all current values are new."""
-        self.waiting(self._execute)()
 
     def _execute(self) -> None:
         self._job.execute_in_process(

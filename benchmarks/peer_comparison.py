@@ -70,7 +70,7 @@ def _served(platform: Platform) -> pa.Table:
     devices = DeltaTable(platform.settings.warehouse / "raw_batches").to_pyarrow_dataset()
     owners = devices.to_table(columns=["device_id"])["device_id"].unique().to_pylist()
     with platform.gateway.transaction() as tx:
-        records = [record._asdict() for record in tx.current_values.of_owners(owners)]
-    assert {record["kind"] for record in records} <= {kind.value for kind in DatapointKind}
+        records = list(tx.current_values.of_owners(owners))
+    assert {record.kind for record in records} <= {kind.value for kind in DatapointKind}
     names = _VALUE_COLUMNS.split(", ")
-    return pa.Table.from_pylist([{name: record[name] for name in names} for record in records])
+    return pa.table({name: [getattr(record, name) for record in records] for name in names})

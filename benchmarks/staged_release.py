@@ -1,4 +1,4 @@
-"""Ratio 15: rows per second of releasing what was staged, against taking it in at once.
+"""Ratios 15 and 16: rows per second of releasing what was staged, against taking it in at once.
 
 Both platforms get the same messages. On one of them the lineages are paused, so that a drain
 decides the rows and sets them aside; then the pauses end, and drains release them.
@@ -6,73 +6,119 @@ decides the rows and sets them aside; then the pauses end, and drains release th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import date
+from statistics import median
 
+from benchmarks.correctness import assert_platform_is_right, assert_served_alike
 from benchmarks.measuring import Figure, Measured, Work, interleaved, timed
 from benchmarks.peer_comparison import assert_same_tables
 from benchmarks.workbench import Workbench, drain_all, land
-from benchmarks.workloads import ROWS, TABLE, Fleet
+from benchmarks.workloads import ROWS, TABLE, Fleet, SampledFleet, each_round
 from ilyama_assets.drains.protocol import Intake
 from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.moments import day_of
+from tests.oracle import Event
 from tests.platform import Platform
 from tests.streams.identifiers import START_US
 
-TABLES = ("raw_batches", "row_changes", "metric_datapoint", "state_datapoint")
+DATAPOINTS = ("metric_datapoint", "state_datapoint")
+OF_ROWS = ("raw_batches", "row_changes", *DATAPOINTS)
+OF_TELEMETRY = ("raw_batches", "telemetry_samples", *DATAPOINTS)
+FEW_ROWS = 256
+SAMPLED = 1
 DAY: date = day_of(START_US)
 
 
 def measure(bench: Workbench) -> Measured:
-    """Take in and release the same rows by turns; of two rates, the faster one's seconds above."""
+    """Take in and release the same rows of tables by turns."""
+    return _measured(bench, Fleet(15), OF_ROWS)
+
+
+def measure_telemetry(bench: Workbench) -> Measured:
+    """Take in and release the same telemetry by turns."""
+    return _measured(bench, SampledFleet(16), OF_TELEMETRY)
+
+
+def _measured(bench: Workbench, fleet: Fleet | SampledFleet, tables: Sequence[str]) -> Measured:
+    """Of two rates, the faster one's seconds stand above."""
+    batches = bench.scale.staged_batches
     with ExitStack() as stack:
-        at_once, later = (_Side(bench, stack) for _ in range(2))
-        at_once.take_in()
-        later.take_in()
-        measured = interleaved(at_once.prepared, later.staged, rounds=bench.scale.long_drain_rounds)
-        assert_same_tables(at_once.warehouse, later.warehouse, TABLES)
-    rows = bench.scale.staged_batches * ROWS
-    staging_s = sorted(later.staging_s)[len(later.staging_s) // 2]
+        at_once, later = (_Side(bench, stack, fleet) for _ in range(2))
+        _prove(at_once, later, fleet, tables)
+        messages = each_round(fleet, batches)
+        later.staging_s.clear()
+        measured = interleaved(
+            at_once.taking_in(messages),
+            later.releasing(messages),
+            rounds=bench.scale.long_drain_rounds,
+        )
+        assert_same_tables(at_once.warehouse, later.warehouse, tables)
+    rows = batches * ROWS
     return measured.with_figures(
         Figure("taken in at once", rows / measured.numerator_s, "rows/s"),
-        Figure("staged", rows / staging_s, "rows/s"),
+        Figure("staged", rows / median(later.staging_s), "rows/s"),
         Figure("released", rows / measured.denominator_s, "rows/s"),
     )
 
 
-class _Side:
-    """A platform, and the fleet that sends to it: those of both sides are alike."""
+def _prove(
+    at_once: _Side, later: _Side, fleet: Fleet | SampledFleet, tables: Sequence[str]
+) -> None:
+    """Compare with the oracle what was taken in, and with that what was staged and released."""
+    first = fleet.batches(fleet.devices)
+    for side in (at_once, later):
+        side.take_in(first)
+    few = fleet.batches(fleet.devices, rows=FEW_ROWS)
+    at_once.take_in(few)
+    later.releasing(lambda _: few)(0)()
+    sampled = {fleet.device_id(number) for number in range(SAMPLED)}
+    assert_platform_is_right(at_once.platform, [*first, *few], devices=sampled)
+    assert_same_tables(at_once.warehouse, later.warehouse, tables)
+    assert_served_alike(later.platform, at_once.platform, sampled)
 
-    def __init__(self, bench: Workbench, stack: ExitStack) -> None:
-        self._platform: Platform = stack.enter_context(bench.platform())
+
+class _Side:
+    """A platform that takes in what comes, or releases it later."""
+
+    def __init__(self, bench: Workbench, stack: ExitStack, fleet: Fleet | SampledFleet) -> None:
+        self.platform: Platform = stack.enter_context(bench.platform())
         settings = {"staged_backlog_rows": 10**9, "staged_backlog_bytes": 10**12}
-        self._intake: Intake = stack.enter_context(self._platform.intake(**settings))
-        self._fleet = Fleet(15)
-        self._batches = bench.scale.staged_batches
-        self._lineages = [(self._fleet.device_id(n), TABLE) for n in range(self._fleet.devices)]
-        self.warehouse = self._platform.settings.warehouse
+        self._intake: Intake = stack.enter_context(self.platform.intake(**settings))
+        self._lineages = [(fleet.device_id(number), TABLE) for number in range(fleet.devices)]
+        self.warehouse = self.platform.settings.warehouse
         self.staging_s: list[float] = []
 
-    def take_in(self) -> None:
-        """Drain a first batch of every device, whose schema is accepted with it."""
-        land(self._intake, self._fleet.batches(self._fleet.devices, rows=ROWS))
+    def take_in(self, events: Sequence[Event]) -> None:
+        """Land and drain messages; the schema of the first of a device is accepted with it."""
+        land(self._intake, events)
         drain_all(self._intake)
 
-    def prepared(self, _: int) -> Work:
-        """Messages that wait to be drained."""
-        land(self._intake, self._fleet.batches(self._batches))
-        return lambda: drain_all(self._intake)
+    def taking_in(self, messages: Callable[[int], list[Event]]) -> Callable[[int], Work]:
+        """The drain of messages that have landed."""
 
-    def staged(self, number: int) -> Work:
-        """The same messages, staged already and free to go."""
-        with self._platform.gateway.transaction() as tx:
-            tx.pauses.add(self._lineages, PauseReason.OPERATOR)
-            tx.commit()
-        self.staging_s.append(timed(self.prepared(number)))
-        with self._platform.gateway.transaction() as tx:
-            tx.pauses.clear(self._lineages, PauseReason.OPERATOR)
-            tx.commit()
-        return self._release
+        def prepare(number: int) -> Work:
+            land(self._intake, messages(number))
+            return lambda: drain_all(self._intake)
+
+        return prepare
+
+    def releasing(self, messages: Callable[[int], list[Event]]) -> Callable[[int], Work]:
+        """The release of the same messages, staged already and free to go."""
+        taking_in = self.taking_in(messages)
+
+        def prepare(number: int) -> Work:
+            with self.platform.gateway.transaction() as tx:
+                tx.pauses.add(self._lineages, PauseReason.OPERATOR)
+                tx.commit()
+            self.staging_s.append(timed(taking_in(number)))
+            with self.platform.gateway.transaction() as tx:
+                tx.pauses.clear(self._lineages, PauseReason.OPERATOR)
+                tx.commit()
+            return self._release
+
+        return prepare
 
     def _release(self) -> None:
         with self._intake.alone():

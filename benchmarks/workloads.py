@@ -6,7 +6,9 @@ A row has six columns, as wide as 4,096 of them fit a message of half a mebibyte
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -42,6 +44,7 @@ class Fleet:
     devices: int = DEVICES
     primary_keys: int = PRIMARY_KEYS
     slug: str = "bench"
+    table: str = TABLE
     sent: int = 0
     next_commit: dict[int, int] = field(default_factory=dict)
 
@@ -74,13 +77,13 @@ class Fleet:
             "capture_strategy": "sqlite_row_batch_v1",
             "batch_id": self._identifiers.uuid7(),
             "journal_epoch": self._epochs[device],
-            "source_table": TABLE,
-            "schema_hash": SCHEMA_HASH,
+            "source_table": self.table,
+            "schema_hash": schema_hash(self.table, COLUMNS),
             "first_commit_seq": first,
             "last_commit_seq": first + rows - 1,
         }
         if first == 1:
-            head["schema_columns"] = _DECLARED
+            head["schema_columns"] = _declared(self.table)
         opened = msgspec.json.encode(head).removesuffix(b"}")
         return b'%b,"rows":[%b]}' % (opened, ",".join(self._rows(first, rows)).encode())
 
@@ -119,32 +122,36 @@ class SampledFleet:
         self._identifiers = Identifiers(random.Random(self.seed))
         self._rng = np.random.default_rng(self.seed)
 
+    def device_id(self, number: int) -> str:
+        """The id under which the platform registers a device by itself."""
+        return f"{self.slug}/dev-{number:05}"
+
     def batches(self, count: int, *, rows: int = ROWS) -> list[Event]:
         """The next messages of the fleet."""
         return [self._next(rows) for _ in range(count)]
 
     def _next(self, rows: int) -> Event:
         device, turn = self.sent % self.devices, self.sent // self.devices
-        topic = f"{self.slug}/dev-{device:05}/sync/telemetry/batch"
+        topic = f"{self.device_id(device)}/sync/telemetry/batch"
         landed_at = START_US + self.sent * MICROSECONDS_APART
         self.sent += 1
         return Event(topic, self._payload(turn, rows), landed_at)
 
     def _payload(self, turn: int, rows: int) -> bytes:
-        moments = [rfc3339(START_US + (turn * rows + n) * 5_000) for n in range(rows)]
+        moments = _moments(turn, rows)
         head = {
             "format_version": 1,
             "capture_strategy": "sqlite_telemetry_batch_v1",
             "batch_id": self._identifiers.uuid7(),
             "batch_seq": turn,
             "source_table": TABLE,
-            "schema_hash": SCHEMA_HASH,
+            "schema_hash": schema_hash(TABLE, COLUMNS),
             "cursor_start_ts": moments[0],
             "cursor_end_ts": moments[-1],
             "row_count": rows,
         }
         if turn == 0:
-            head["schema_columns"] = _DECLARED
+            head["schema_columns"] = _declared(TABLE)
         opened = msgspec.json.encode(head).removesuffix(b"}")
         return b'%b,"rows":[%b]}' % (opened, ",".join(self._rows(moments)).encode())
 
@@ -160,5 +167,21 @@ class SampledFleet:
         ]
 
 
-SCHEMA_HASH: Final = schema_hash(TABLE, COLUMNS)
-_DECLARED: Final = {"table_name": TABLE, "columns": [asdict(column) for column in COLUMNS]}
+@lru_cache(maxsize=1)
+def _moments(turn: int, rows: int) -> list[str]:
+    """When all devices sample, in one of their turns."""
+    return [rfc3339(START_US + (turn * rows + n) * 5_000) for n in range(rows)]
+
+
+def each_round(fleet: Fleet | SampledFleet, batches: int) -> Callable[[int], list[Event]]:
+    """The messages of every round: made once, since both sides get the same."""
+
+    @lru_cache(maxsize=1)
+    def messages(_: int) -> list[Event]:
+        return fleet.batches(batches)
+
+    return messages
+
+
+def _declared(table: str) -> dict[str, object]:
+    return {"table_name": table, "columns": [asdict(column) for column in COLUMNS]}

@@ -2,10 +2,8 @@
 
 A role's session id is fixed, so that a new process finds the Python workers of the one before it
 still warm; it contains the build, so that workers of an older build are never met. Nothing here
-imports Dagster: a process that only asks Spark something has its answer before that is loaded.
-
-Errors:
-    SparkUnavailable: the server cannot be reached.
+imports Dagster or the settings: a process that only asks Spark something has its answer before
+they are loaded.
 """
 
 from collections.abc import Iterator
@@ -13,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
-import grpc
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.connect import (
     PythonException,
@@ -21,12 +18,9 @@ from pyspark.errors.exceptions.connect import (
     SparkException,
 )
 from pyspark.sql import SparkSession
-from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from ilyama_resources.build import LOADED_BUILD
-from ilyama_resources.errors import PlatformError
-from ilyama_resources.settings import SettingsError, variable
 
 _RETRIES = 6
 _BACKOFF_MS = 2_000
@@ -34,12 +28,6 @@ _BACKOFF_MS = 2_000
 
 _CONFIGURATION: dict[str, Any] = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 """Other readers take Spark's INT96 for nanoseconds, in which years before 1677 cannot be held."""
-
-_LOOKS_LIKE = "the address of a Spark Connect server looks like sc://host:15002/;token=..."
-
-
-class SparkUnavailable(PlatformError):
-    """The Spark Connect server cannot be reached."""
 
 
 @contextmanager
@@ -81,25 +69,6 @@ def _session(remote: str) -> SparkSession:
     for name, value in _CONFIGURATION.items():
         session.conf.set(name, value)
     return cast(SparkSession, session)
-
-
-def greet(remote: str, *, within_s: float) -> None:
-    """Connect to a Spark Connect server and leave again.
-
-    Raises:
-        SparkUnavailable: nobody answers there.
-        SettingsError: it is no address of such a server.
-    """
-    try:
-        builder = DefaultChannelBuilder(remote)
-    except PySparkException as error:
-        # Its own text repeats the address, and with it the token.
-        raise SettingsError(f"{variable('spark_remote')} is wrong: {_LOOKS_LIKE}.") from error
-    with builder.toChannel() as channel:
-        try:
-            grpc.channel_ready_future(channel).result(within_s)
-        except grpc.FutureTimeoutError as error:
-            raise SparkUnavailable(f"Spark does not answer at {builder.endpoint}.") from error
 
 
 def gist(error: PySparkException) -> str:

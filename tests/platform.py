@@ -20,6 +20,7 @@ from ilyama_resources.postgres.sequences import GapFilter
 from ilyama_resources.settings import PREFIX, Settings
 from ilyama_resources.spark_sessions import spark_session
 from tests.command_line import run_ilyama
+from tests.databases import fresh_database
 from tests.oracle import Event
 from tests.streams import write_cloudevents
 from tests.tables import (
@@ -117,9 +118,7 @@ class Platform:
 @contextmanager
 def fresh_platform(home: Path, *, postgres_url: str, spark_remote: str) -> Iterator[Platform]:
     """A platform with nothing in it."""
-    shared = Gateway(postgres_url)
-    url = shared.ensure_database(f"test_{uuid4().hex[:12]}")
-    shared.close()
+    url = fresh_database(postgres_url)
     settings = Settings(
         home=home,
         postgres_url=url,
@@ -129,6 +128,5 @@ def fresh_platform(home: Path, *, postgres_url: str, spark_remote: str) -> Itera
     )
     settings.make_directories()
     gateway = Gateway(url)
-    gateway.migrate()
     yield Platform(settings, gateway)
     gateway.close()

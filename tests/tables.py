@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,7 @@ def assert_equals_oracle(
     """Fail with the first differences when any of the given tables is not what it should be."""
     for table, rows in stored.items():
         wanted = expected[table]
-        columns = list(wanted[0]) if wanted else []
-        found = [{name: row[name] for name in columns} for row in rows]
-        if table == "key_conflicts":
-            found = _summed(found)
+        found = _summed(rows) if table == "key_conflicts" else rows
         assert len(found) == len(wanted), f"{table}: {len(found)} rows, expected {len(wanted)}"
         missing, unexpected = _difference(wanted, found)
         assert not missing, f"{table} lacks {missing[:3]}; has instead {unexpected[:3]}"
@@ -81,14 +79,20 @@ def _summed(conflicts: list[Row]) -> list[Row]:
 
 
 def _difference(wanted: list[Row], found: list[Row]) -> tuple[list[Row], list[Row]]:
-    keyed_wanted = {_identity(row): row for row in wanted}
-    ours = Counter(_identity(row) for row in found)
-    theirs = Counter(_identity(row) for row in wanted)
-    missing = [keyed_wanted[key] for key in theirs - ours]
-    keyed_found = {_identity(row): row for row in found}
-    return missing, [keyed_found[key] for key in ours - theirs]
+    """The rows that only one side has; of what was found, those columns count that are wanted."""
+    columns = list(wanted[0]) if wanted else []
+    assert all(row.keys() == wanted[0].keys() for row in wanted)
+    theirs, ours = (_identities(rows, columns) for rows in (wanted, found))
+    return _surplus(wanted, theirs, ours), _surplus(found, ours, theirs)
 
 
-def _identity(row: Row) -> str:
-    """A row as text that tells -0.0 from 0.0 and 1 from 1.0."""
-    return repr(sorted(row.items()))
+def _identities(rows: list[Row], columns: list[str]) -> list[str]:
+    """Rows as texts that tell -0.0 from 0.0 and 1 from 1.0."""
+    values = itemgetter(*columns) if columns else len
+    return [repr(values(row)) for row in rows]
+
+
+def _surplus(rows: list[Row], identities: list[str], others: list[str]) -> list[Row]:
+    surplus = Counter(identities) - Counter(others)
+    by_identity = dict(zip(identities, rows, strict=True)) if surplus else {}
+    return [by_identity[identity] for identity in surplus]

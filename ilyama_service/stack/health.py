@@ -195,7 +195,7 @@ def _greeted(settings: Settings, url: str) -> str | None:
 
 def _connected(remote: str) -> str | None:
     # Slow to import, and needed only where Spark runs elsewhere.
-    from ilyama_resources.spark_sessions import greet as greet_spark
+    from ilyama_resources.spark_probing import greet as greet_spark
 
     try:
         greet_spark(remote, within_s=_PATIENCE_S)

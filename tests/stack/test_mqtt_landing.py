@@ -21,6 +21,7 @@ from ilyama_resources.mqtt.subscriber import MqttSubscriber
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.segment_files import Segment
 from ilyama_resources.settings import Settings
+from tests.databases import fresh_database
 from tests.stack.mqtt_parties import (
     TOPIC,
     Device,
@@ -59,10 +60,7 @@ def sender(settings: Settings, broker_url: str) -> Iterator[Device]:
 
 @pytest.fixture
 def gateway(postgres_url: str) -> Iterator[Gateway]:
-    shared = Gateway(postgres_url)
-    gateway = Gateway(shared.ensure_database(f"test_{uuid4().hex[:12]}"))
-    shared.close()
-    gateway.migrate()
+    gateway = Gateway(fresh_database(postgres_url))
     yield gateway
     gateway.close()
 
