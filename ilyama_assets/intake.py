@@ -134,7 +134,7 @@ def _materializations(run: RunReport, parts: Intake) -> Iterator[MaterializeResu
     with parts.gateway.transaction() as tx:
         plot = intake_plot(tx.ledger.hourly(now - timedelta(days=1)), until=now)
         groups = tx.rejections.largest_groups(RejectionFilter(), limit=MOST_GROUPS)
-        schemas = tx.reviews.open_schemas(limit=MOST_SCHEMAS)
+        schemas = tx.open_reviews.schemas(limit=MOST_SCHEMAS)
     shown: dict[str, dict[str, Any]] = {
         RAW_BATCHES.name: {"intake over the last day": plot},
         BATCH_LEDGER.name: {"intake over the last day": plot},

@@ -11,8 +11,8 @@ from ilyama_assets.automation import now_and_then
 from ilyama_assets.checks.reports import report
 from ilyama_assets.markdown import markdown_table
 from ilyama_assets.tables import STAGED_ROWS
+from ilyama_resources.postgres.open_reviews import OpenSchema
 from ilyama_resources.postgres.resource import Records
-from ilyama_resources.postgres.reviews import OpenSchema
 
 MOST_SCHEMAS: Final = 20
 NOBODY_WAITS: Final = "no_schema_waits_for_a_person"
@@ -46,7 +46,7 @@ def _row(schema: OpenSchema) -> dict[str, Any]:
 def no_schema_waits_for_a_person(records: Records) -> AssetCheckResult:
     """Look for open reviews."""
     with records.gateway.transaction() as tx:
-        schemas = tx.reviews.open_schemas(limit=MOST_SCHEMAS)
+        schemas = tx.open_reviews.schemas(limit=MOST_SCHEMAS)
         counts = tx.reviews.counts()
         waiting = tx.review_queue.waiting()
     return report(

@@ -1,6 +1,6 @@
 """Gaps as a table: the numbers that never came, as the records have them now."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,8 @@ from ilyama_resources.postgres.resource import Records
 from ilyama_resources.postgres.sequences import ExplainedGap, GapFilter
 
 NOTHING_MISSING = "no_telemetry_is_missing"
+PORTION = 10_000
+"""So many gaps are held in memory at a time."""
 
 
 @asset(
@@ -37,21 +39,37 @@ NOTHING_MISSING = "no_telemetry_is_missing"
 )
 def sequence_gaps(records: Records, lake: DeltaLake) -> MaterializeResult[Any]:
     """Write the gaps that are open now in the place of those written before."""
-    with records.gateway.transaction() as tx:
-        gaps = tx.sequences.page(GapFilter(), after=None, limit=None)
-    with records.gateway.lock(f"table {SEQUENCE_GAPS.name}"):
-        version = lake.warehouse.renew(SEQUENCE_GAPS, gaps_table(gaps))
+    with (
+        records.gateway.lock(f"table {SEQUENCE_GAPS.name}"),
+        records.gateway.transaction() as tx,
+    ):
+        gaps = _Counted(tx.sequences.in_portions(rows=PORTION))
+        rows = pa.RecordBatchReader.from_batches(SEQUENCE_GAPS.schema, map(gaps_batch, gaps))
+        version = lake.warehouse.renew(SEQUENCE_GAPS, rows)
     metadata: dict[str, Any] = {
-        "dagster/row_count": len(gaps),
+        "dagster/row_count": gaps.count,
         "dagster/uri": str(lake.warehouse.location(SEQUENCE_GAPS.name)),
         "Delta version": version,
     }
     return MaterializeResult(metadata=metadata)
 
 
-def gaps_table(gaps: Iterable[ExplainedGap]) -> pa.Table:
+class _Counted:
+    """Portions of gaps, and how many gaps were in those that are through."""
+
+    def __init__(self, portions: Iterable[Sequence[ExplainedGap]]) -> None:
+        self._portions = portions
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Sequence[ExplainedGap]]:
+        for portion in self._portions:
+            self.count += len(portion)
+            yield portion
+
+
+def gaps_batch(gaps: Iterable[ExplainedGap]) -> pa.RecordBatch:
     """Gaps in the shape of their table."""
-    return pa.Table.from_pylist([_row(explained) for explained in gaps], SEQUENCE_GAPS.schema)
+    return pa.RecordBatch.from_pylist([*map(_row, gaps)], SEQUENCE_GAPS.schema)
 
 
 def _row(explained: ExplainedGap) -> dict[str, Any]:

@@ -151,7 +151,7 @@ class Warehouse:
         )
         self._force_log(table, self._current(table).version())
 
-    def renew(self, contract: TableContract, rows: pa.Table) -> int:
+    def renew(self, contract: TableContract, rows: pa.Table | pa.RecordBatchReader) -> int:
         """Put rows in the place of all that a table holds; the version that has them."""
         self.ensure(contract)
         write_deltalake(self.location(contract.name), rows, mode="overwrite")

@@ -64,7 +64,12 @@ def holding(files: Iterable[StagedFile], sums: Iterable[StagedSum]) -> list[Stag
 
 def _may_hold(file: StagedFile, drains: list[int], devices: Mapping[int, list[str]]) -> bool:
     near = drains if file.drains is None else _between(drains, *file.drains)
-    return any(file.devices is None or _between(devices[drain], *file.devices) for drain in near)
+    return any(file.devices is None or _are_near(devices[drain], *file.devices) for drain in near)
+
+
+def _are_near(devices: list[str], lowest: str, highest: str) -> bool:
+    """Whether rows of one may be among others; those of nobody known may be among any."""
+    return devices[0] == "" or bool(_between(devices, lowest, highest))
 
 
 def _between(values: list[_Key], lowest: _Key, highest: _Key) -> list[_Key]:

@@ -1,7 +1,7 @@
 """What people do with reviews and policies: each act leaves a line in the audit.
 
 PlatformError
-├── ReviewNotFound    there is no such review
+├── ReviewNotFound    there is no such review, or none that is open
 ├── ReviewConflict    it is in another state, or of another version, than the person thinks
 ├── UnfitActions      the actions cannot be approved; `faults` says why, by column
 └── UnfitScope        no table can have the name that a policy is chosen for
@@ -9,8 +9,8 @@ PlatformError
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Container, Sequence
+from typing import Final, NamedTuple
 
 from ilyama_protocol.governance.bindings import (
     ActionFault,
@@ -34,11 +34,15 @@ from ilyama_protocol.governance.policies import (
 from ilyama_protocol.governance.reviews import OPEN, STEPS, ReviewState, ReviewVerb
 from ilyama_protocol.validation.envelopes import is_table_name
 from ilyama_resources.errors import PlatformError
-from ilyama_resources.postgres import Transaction
+from ilyama_resources.postgres import Transaction, audit
 from ilyama_resources.postgres.bindings import BindingScope
+from ilyama_resources.postgres.current_values import Lineage
+from ilyama_resources.postgres.open_reviews import OpenReview
 from ilyama_resources.postgres.review_queue import MOST_OPEN
-from ilyama_resources.postgres.reviews import Decision, Review, Sharer
+from ilyama_resources.postgres.reviews import Decision, Review, ReviewFilter, Sharer
 
+MOST_AT_ONCE: Final = 1_000
+"""More open reviews are closed part after part."""
 _UNANNOUNCED_KIND = "state"
 
 
@@ -70,6 +74,22 @@ class Act(NamedTuple):
     action_version: int
     actor: str
     note: str | None = None
+
+
+class Closing(NamedTuple):
+    """Who rejects or abandons all open reviews that a filter names."""
+
+    verb: ReviewVerb
+    wanted: ReviewFilter
+    actor: str
+    note: str | None = None
+
+
+class ClosedTogether(NamedTuple):
+    """How many reviews were closed, and how many that the filter names are open now."""
+
+    closed: int
+    left: int
 
 
 class Reviewing:
@@ -192,11 +212,31 @@ class Reviewing:
         """Reject or abandon; a rejected schema keeps its lineage paused, an abandoned one maybe."""
         review = _acted_on(tx, act, verb)
         decision = Decision(STEPS[verb].after, act.actor, act.note)
-        tx.reviews.decide([review.review_id], decision, by=review.review_id)
-        lineage = (review.device_id, review.source_table)
-        tx.review_queue.fill([lineage], most=self._most_open)
-        resumed = [device_id for device_id, _ in tx.reviews.resume(review)]
+        resumed = [device_id for device_id, _ in self._end(tx, [review], decision)]
         return _finished(tx, act, verb, review, {"note": act.note, "resumed": resumed})
+
+    def close_all(self, tx: Transaction, closing: Closing) -> ClosedTogether:
+        """Reject or abandon the open reviews of a filter, the oldest first, so many at once.
+
+        What waited for room behind them becomes open, and counts as left.
+        """
+        tx.reviews.alone()
+        chosen = tx.open_reviews.oldest(closing.wanted, limit=MOST_AT_ONCE)
+        if not chosen:
+            raise ReviewNotFound("there is no such review that is open")
+        decision = Decision(STEPS[closing.verb].after, closing.actor, closing.note)
+        resumed = {*self._end(tx, chosen, decision)}
+        tx.audit.record_all(_told_end(closing, review, resumed) for review in chosen)
+        return ClosedTogether(len(chosen), tx.open_reviews.count(closing.wanted))
+
+    def _end(
+        self, tx: Transaction, reviews: Sequence[Review | OpenReview], decision: Decision
+    ) -> list[Lineage]:
+        """End reviews without a binding; tell which lineages go on."""
+        tx.reviews.decide([review.review_id for review in reviews], decision)
+        lineages = {(review.device_id, review.source_table) for review in reviews}
+        tx.review_queue.fill(lineages, most=self._most_open)
+        return tx.reviews.resume_closed(lineages)
 
     def choose(
         self, tx: Transaction, scope: PolicyScope, choice: PolicyChoice, *, actor: str
@@ -299,6 +339,20 @@ def _finished(
         new={"state": after.state, "action_version": after.action_version} | told,
     )
     return after
+
+
+def _told_end(closing: Closing, review: OpenReview, resumed: Container[Lineage]) -> audit.Act:
+    """The line of the audit of one review among many that were closed."""
+    goes_on = (review.device_id, review.source_table) in resumed
+    after = {
+        "state": STEPS[closing.verb].after,
+        "action_version": review.action_version + 1,
+        "note": closing.note,
+        "resumed": [review.device_id] if goes_on else [],
+    }
+    before = {"state": review.state, "action_version": review.action_version}
+    place = f"review/{review.review_id}"
+    return audit.Act(closing.actor, closing.verb, place, before, after)
 
 
 def _bound_actions(

@@ -62,7 +62,7 @@ def plan_release(gateway: Gateway, *, at_most_bytes: int, policy: Policy) -> Pla
         for found in released:
             order = orders.setdefault(
                 found.device_id,
-                DeviceOrder(found.device_id, [], _firmware(known.get(found.device_id))),
+                DeviceOrder(found.device_id or None, [], _firmware(known.get(found.device_id))),
             )
             order.released.append(found)
             order.payload_bytes += found.bytes

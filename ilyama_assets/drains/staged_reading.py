@@ -137,7 +137,7 @@ def read_undecided(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[
     read: Counter[_Key] = Counter()
     for rows in _found(paths if broken else (), places_of(broken), [*_READ, *_OF_MESSAGES]):
         for row in in_microseconds(rows).to_pylist():
-            found.setdefault(row["device_id"], []).append(_message(row))
+            found.setdefault(row["device_id"] or "", []).append(_message(row))
             read[_key(row)] += len(row["payload"])
     _refuse_missing(broken, read, "bytes")
     for messages in found.values():

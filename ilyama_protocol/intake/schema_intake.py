@@ -147,6 +147,9 @@ class SchemaIntake:
             accepted[batch.schema_hash] = binding
             self._released.add(place)
         known = accepted[batch.schema_hash]
+        if known.actions is None and binding.actions is not None:
+            known = msgspec.structs.replace(binding, holds_from=known.holds_from)
+            accepted[batch.schema_hash] = known
         if place in self._released and received_at < known.holds_from:
             accepted[batch.schema_hash] = msgspec.structs.replace(known, holds_from=received_at)
 

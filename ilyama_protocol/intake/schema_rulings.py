@@ -28,7 +28,7 @@ from ilyama_protocol.intake.lineage_rulings import (
     StagingReason,
     TableBatch,
 )
-from ilyama_protocol.intake.state import LineageState
+from ilyama_protocol.intake.state import BoundSchema, LineageState
 
 
 class Question(NamedTuple):
@@ -125,10 +125,26 @@ class SchemaRulings:
     def binding_now(self, batch: TableBatch, lineage: LineageState, *, received_at: int) -> Binding:
         """What becomes of the columns of rows that are released."""
         known = lineage.accepted_schemas().get(batch.schema_hash)
+        if (names := self._named_later(batch, lineage, known, received_at)) is not None:
+            return Binding.approved(received_at, mirrored(names))
         if known is not None:
             return known.at(received_at)
         actions = self._approvals(batch.source_table).get(batch.schema_hash)
         return Binding.approved(received_at, actions)
+
+    def _named_later(
+        self, batch: TableBatch, lineage: LineageState, known: Binding | None, received_at: int
+    ) -> list[str] | None:
+        """The only columns that rows show which came before these were announced and approved.
+
+        None where that needs no saying: they came later, some like them were shown already, the
+        approval itself names columns, or there is none.
+        """
+        schema = lineage.schemas.get(batch.schema_hash)
+        if schema is None or received_at >= schema.holds_from or _binds_before(schema, known):
+            return None
+        names_some = self._approvals(batch.source_table).get(batch.schema_hash, {}) is not None
+        return None if names_some else [column.name for column in schema.columns]
 
     def approved_hashes(self, source_table: str) -> Collection[str]:
         """The schemas of a table that were approved."""
@@ -219,6 +235,11 @@ class SchemaRulings:
             return Ruled(binding, staged_for, accepts=True)
         binding = Binding(received_at, before.inherited_by(columns))
         return Ruled(binding, staged_for, accepts=True, by_policy=True)
+
+
+def _binds_before(schema: BoundSchema, known: Binding | None) -> bool:
+    """Whether a binding says by itself what rows show that came before the columns did."""
+    return known is not None and (known.actions is not None or known.holds_from < schema.holds_from)
 
 
 class _Schema(NamedTuple):

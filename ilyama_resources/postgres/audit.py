@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -23,6 +23,16 @@ class AuditEntry(NamedTuple):
     resource: str
     old: Any
     new: Any
+
+
+class Act(NamedTuple):
+    """What somebody did."""
+
+    actor: str
+    verb: str
+    resource: str
+    old: Any = None
+    new: Any = None
 
 
 class AuditFilter(NamedTuple):
@@ -48,17 +58,15 @@ class AuditLog:
         self, *, actor: str, verb: str, resource: str, old: Any = None, new: Any = None
     ) -> None:
         """Add a line; it stands or falls with the transaction that it tells of."""
+        self.record_all([Act(actor, verb, resource, old, new)])
+
+    def record_all(self, acts: Iterable[Act]) -> None:
+        """Add a line for each of many acts."""
         now = datetime.now(UTC)
-        self._connection.execute(select(func.ensure_audit_month(now)))
-        statement = insert(AUDIT_LOG).values(
-            at=now,
-            actor=shown(actor),
-            verb=shown(verb),
-            resource=shown(resource),
-            old=_storable(old),
-            new=_storable(new),
-        )
-        self._connection.execute(statement)
+        lines = [{"at": now} | _storable(act._asdict()) for act in acts]
+        if lines:
+            self._connection.execute(select(func.ensure_audit_month(now)))
+            self._connection.execute(insert(AUDIT_LOG), lines)
 
     def page(
         self, wanted: AuditFilter = EVERYTHING, *, limit: int, before: int | None = None

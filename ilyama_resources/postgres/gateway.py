@@ -34,6 +34,7 @@ from ilyama_resources.postgres.events import Events
 from ilyama_resources.postgres.idempotent_answers import IdempotentAnswers
 from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.lineages import Lineages
+from ilyama_resources.postgres.open_reviews import OpenReviews
 from ilyama_resources.postgres.pauses import Pauses
 from ilyama_resources.postgres.policies import Policies
 from ilyama_resources.postgres.registries import Registries
@@ -97,6 +98,7 @@ class Transaction:
         self.policies = Policies(connection)
         self.bindings = Bindings(connection)
         self.reviews = Reviews(connection)
+        self.open_reviews = OpenReviews(connection)
         self.review_queue = ReviewQueue(connection)
         self.api_tokens = ApiTokens(connection)
         self.idempotent_answers = IdempotentAnswers(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -10,14 +11,17 @@ import pyarrow as pa
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Subquery,
     case,
     func,
     literal,
     select,
+    true,
     tuple_,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.sql.selectable import LateralFromClause
 
 from ilyama_resources.postgres.copying import copied_arrow, shown
 from ilyama_resources.postgres.schema import REJECTION, WAREHOUSE
@@ -187,26 +191,25 @@ class Rejections:
         self, wanted: RejectionFilter, *, after: GroupPlace | None = None, limit: int
     ) -> list[RejectionGroup]:
         """The next groups in the order of code, table and firmware, each with its newest."""
-        query = _counted(wanted).group_by(*_GROUP).order_by(*_GROUP).limit(limit)
-        if after is not None:
-            query = query.where(tuple_(*_GROUP) > tuple_(*map(literal, after)))
-        return self._sampled(query, wanted)
+        counted = _counted(wanted, after)
+        return self._groups(_page(counted, limit=limit), wanted)
 
     def largest_groups(self, wanted: RejectionFilter, *, limit: int) -> list[RejectionGroup]:
         """The groups with most rejections, the largest first."""
-        query = _counted(wanted).group_by(*_GROUP)
-        return self._sampled(query.order_by(func.count().desc(), *_GROUP).limit(limit), wanted)
+        counted = _counted(wanted)
+        return self._groups(_page(counted, counted.c.rejections.desc(), limit=limit), wanted)
 
-    def _sampled(self, query: Any, wanted: RejectionFilter) -> list[RejectionGroup]:
-        found = []
-        for row in self._connection.execute(query).all():
-            *counted, states = row
-            within = wanted._replace(**GroupPlace(*counted[:3])._asdict())
-            # None is left when its state has changed since the groups were counted.
-            for sample in self.newest(within, limit=1):
-                told = (sample.rejection_id, sample.json_path, sample.message)
-                found.append(RejectionGroup._make((*counted, _state_counts(states), *told)))
-        return found
+    def _groups(self, page: Subquery, wanted: RejectionFilter) -> list[RejectionGroup]:
+        """The groups of a page, in its order; only of these the devices are told apart."""
+        own = [REJECTION.c[name] == page.c[name] for name in GroupPlace._fields]
+        within = (*narrowed(wanted), *own)
+        devices, newest = _devices(within), _newest(within, at=page.c.last_received_at)
+        told = {**page.c, "devices": devices.c.devices, **newest.c}
+        query = select(*(told[name] for name in RejectionGroup._fields))
+        joined = page.join(devices, true()).join(newest, true())
+        rows = self._connection.execute(query.select_from(joined).order_by(page.c.place))
+        groups = (RejectionGroup._make(row) for row in rows)
+        return [group._replace(states=_state_counts(group.states)) for group in groups]
 
     def move(self, rejection_id: str, state: RejectionState, *, note: str | None) -> None:
         """Set the state and the note of a rejection."""
@@ -238,20 +241,43 @@ def _rejection(row: tuple[Any, ...]) -> Rejection:
     return rejection._replace(state=RejectionState(rejection.state))
 
 
-def _counted(wanted: RejectionFilter) -> Any:
+def _counted(wanted: RejectionFilter, after: GroupPlace | None = None) -> Subquery:
+    """The groups of what is wanted behind a place, without what costs a look at every sender."""
     received = REJECTION.c.received_at
-    sender = case((REJECTION.c.device_id != "", REJECTION.c.device_id), else_=REJECTION.c.topic)
     states = [func.count().filter(REJECTION.c.state == state.value) for state in RejectionState]
-    return select(
+    query = select(
         *_GROUP,
-        func.count(),
-        func.count(func.distinct(sender)),
-        func.min(received),
-        func.max(received),
-        func.json_build_array(*states),
+        func.count().label("rejections"),
+        func.min(received).label("first_received_at"),
+        func.max(received).label("last_received_at"),
+        func.json_build_array(*states).label("states"),
     ).where(*narrowed(wanted))
+    if after is not None:
+        query = query.where(tuple_(*_GROUP) > tuple_(*map(literal, after)))
+    return query.group_by(*_GROUP).subquery()
 
 
-def _state_counts(counts: list[int]) -> dict[str, int]:
+def _page(counted: Subquery, *first: ColumnElement[Any], limit: int) -> Subquery:
+    """So many groups, by what comes first and by their place, which is numbered."""
+    order = (*first, *(counted.c[name] for name in GroupPlace._fields))
+    place = func.row_number().over(order_by=order).label("place")
+    return select(counted, place).order_by(*order).limit(limit).subquery()
+
+
+def _devices(within: Sequence[ColumnElement[bool]]) -> LateralFromClause:
+    """How many have sent rejections; those of unknown ones are told apart by their topics."""
+    sender = case((REJECTION.c.device_id != "", REJECTION.c.device_id), else_=REJECTION.c.topic)
+    return select(func.count(sender.distinct()).label("devices")).where(*within).lateral()
+
+
+def _newest(within: Sequence[ColumnElement[bool]], *, at: ColumnElement[Any]) -> LateralFromClause:
+    """One of the rejections that came last."""
+    told = {"sample_id": "rejection_id", "sample_path": "json_path", "sample_message": "message"}
+    query = select(*(REJECTION.c[name].label(label) for label, name in told.items()))
+    last = query.where(*within, REJECTION.c.received_at == at)
+    return last.order_by(REJECTION.c.rejection_id).limit(1).lateral()
+
+
+def _state_counts(counts: Any) -> dict[str, int]:
     pairs = zip(RejectionState, counts, strict=True)
     return {state.value: count for state, count in pairs if count}

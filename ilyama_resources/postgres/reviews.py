@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     Connection,
     Select,
     and_,
-    cast,
     exists,
     func,
     insert,
@@ -29,12 +27,13 @@ from ilyama_protocol.governance.bindings import Actions
 from ilyama_protocol.governance.reviews import OPEN, ReviewState
 from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_resources.postgres.copying import copied, shown
+from ilyama_resources.postgres.current_values import Lineage
 from ilyama_resources.postgres.paging import newest_first
+from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import (
     LINEAGE_PAUSE,
     SCHEMA_BINDING,
     SCHEMA_REVIEW,
-    STAGED_BACKLOG,
     TABLE_SCHEMA,
 )
 
@@ -131,19 +130,6 @@ NEW_FIELDS = [
 ]
 
 
-class OpenSchema(NamedTuple):
-    """A schema of a project that waits for a person, with all devices that send it."""
-
-    source_table: str
-    schema_hash: str
-    project_id: str | None
-    schema_class: str
-    first_review: int
-    devices: int
-    since: datetime
-    staged_rows: int
-
-
 class Reviews:
     """The reviews of one platform."""
 
@@ -189,39 +175,7 @@ class Reviews:
     def page(self, wanted: ReviewFilter, *, limit: int, before: int | None = None) -> list[Review]:
         """The next reviews below a number, the newest first."""
         query = newest_first(select(*_FIELDS), _R.review_id, before=before, limit=limit)
-        for name, value in wanted._asdict().items():
-            if value is not None:
-                query = query.where(_R[name] == shown(value))
-        return [_review(row) for row in self._connection.execute(query)]
-
-    def open_schemas(self, *, limit: int) -> list[OpenSchema]:
-        """The schemas that wait, those of most devices first."""
-        schema = (_R.source_table, _R.schema_hash, _R.project_id, _R.schema_class)
-        staged = (
-            select(func.coalesce(func.sum(STAGED_BACKLOG.c.rows), 0))
-            .where(
-                STAGED_BACKLOG.c.device_id == _R.device_id,
-                STAGED_BACKLOG.c.source_table == _R.source_table,
-                STAGED_BACKLOG.c.released_in.is_(None),
-            )
-            .correlate(SCHEMA_REVIEW)
-            .scalar_subquery()
-        )
-        devices = func.count(_R.device_id.distinct())
-        query = (
-            select(
-                *schema,
-                func.min(_R.review_id),
-                devices,
-                func.min(_R.opened_at),
-                cast(func.sum(staged), BigInteger),
-            )
-            .where(_R.state.in_(OPEN))
-            .group_by(*schema)
-            .order_by(devices.desc(), func.min(_R.review_id))
-            .limit(limit)
-        )
-        return [OpenSchema(*row) for row in self._connection.execute(query)]
+        return [_review(row) for row in self._connection.execute(query.where(*narrowed(wanted)))]
 
     def counts(self) -> dict[str, int]:
         """How many reviews are in each state."""
@@ -241,8 +195,10 @@ class Reviews:
             )
         )
 
-    def decide(self, review_ids: Iterable[int], decision: Decision, *, by: int) -> None:
-        """Decide reviews as one of them was."""
+    def decide(
+        self, review_ids: Iterable[int], decision: Decision, *, by: int | None = None
+    ) -> None:
+        """Decide reviews as one of them was, or each for itself."""
         actions = decision.actions
         ids = list(review_ids)
         self._connection.execute(
@@ -255,7 +211,7 @@ class Reviews:
                 decided_by=shown(decision.actor),
                 note=_noted(decision.note),
                 actions=None if actions is None else msgspec.json.encode(actions).decode(),
-                shared_from=func.nullif(literal(by), _R.review_id),
+                shared_from=None if by is None else func.nullif(literal(by), _R.review_id),
             )
         )
 
@@ -279,18 +235,21 @@ class Reviews:
         found = (Sharer(*row) for row in self._connection.execute(query))
         return [sharer._replace(state=ReviewState(sharer.state)) for sharer in found]
 
-    def resume(self, review: Review) -> list[tuple[str, str]]:
-        """Lift the pause of the lineages that share a review, where everything is decided.
+    def resume(self, review: Review) -> list[Lineage]:
+        """Lift the pause of the lineages that share an approval, where everything is decided.
 
         The newest review of a lineage speaks for it: in which order others are decided makes no
         difference. An approval does not wait for what was abandoned.
         """
         sharing = select(_R.device_id, _R.source_table).where(_shares_with(review))
-        state = self._connection.scalar(select(_R.state).where(_R.review_id == review.review_id))
-        undecided = () if state == ReviewState.APPROVED else (ReviewState.ABANDONED,)
-        return self._lift(sharing, unless=(ReviewState.REJECTED, *undecided))
+        return self._lift(sharing, unless=(ReviewState.REJECTED,))
 
-    def resume_lapsed(self, lineages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    def resume_closed(self, lineages: Iterable[Lineage]) -> list[Lineage]:
+        """The same for lineages of which reviews were rejected or abandoned."""
+        undecided = (ReviewState.REJECTED, ReviewState.ABANDONED)
+        return self._lift(these(lineages), unless=undecided)
+
+    def resume_lapsed(self, lineages: Iterable[Lineage]) -> list[Lineage]:
         """Lift the pause of lineages whose devices went back to a schema that was accepted.
 
         Only where nobody looks any more: no review is open, and the newest was not rejected.
@@ -303,7 +262,7 @@ class Reviews:
         returned = select(incoming.c.device_id, incoming.c.source_table)
         return self._lift(returned, unless=(ReviewState.REJECTED,))
 
-    def lapsed(self, device_ids: Iterable[str]) -> list[tuple[str, str]]:
+    def lapsed(self, device_ids: Iterable[str]) -> list[Lineage]:
         """The lineages of devices that are paused for a review which nobody looks at any more."""
         pause = LINEAGE_PAUSE.c
         query = select(pause.device_id, pause.source_table).where(
@@ -313,20 +272,24 @@ class Reviews:
         )
         return [(device_id, table) for device_id, table in self._connection.execute(query)]
 
-    def _lift(self, lineages: Select[Any], *, unless: Iterable[str]) -> list[tuple[str, str]]:
-        pause, some = LINEAGE_PAUSE.c, lineages.subquery()
+    def _lift(self, lineages: Select[Any], *, unless: Iterable[str]) -> list[Lineage]:
+        pause, (device_id, table) = LINEAGE_PAUSE.c, lineages.subquery().c
         statement = (
             LINEAGE_PAUSE.delete()
             .where(
                 pause.reason == PAUSED_FOR_REVIEW,
-                exists().where(
-                    some.c.device_id == pause.device_id, some.c.source_table == pause.source_table
-                ),
+                exists().where(device_id == pause.device_id, table == pause.source_table),
                 ~_is_held(*unless),
             )
             .returning(pause.device_id, pause.source_table)
         )
         return [(device_id, table) for device_id, table in self._connection.execute(statement)]
+
+
+def narrowed(wanted: ReviewFilter) -> list[ColumnElement[bool]]:
+    """The conditions that a filter stands for."""
+    named = wanted._asdict().items()
+    return [_R[name] == shown(value) for name, value in named if value is not None]
 
 
 def _noted(note: str | None) -> ColumnElement[str | None]:

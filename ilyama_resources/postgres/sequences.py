@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ from ilyama_protocol.intake.sequences import (
     without,
 )
 from ilyama_protocol.moments import utc
-from ilyama_resources.postgres.copying import shown
+from ilyama_resources.postgres.copying import copied, shown
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import (
     SEQUENCE_GAP,
@@ -116,7 +117,6 @@ class GapTotal(NamedTuple):
 
 
 _FIELDS = [SEQUENCE_GAP.c[name] for name in Gap._fields]
-_SCOPE = [SEQUENCE_GAP.c[name] for name in ("device_id", "kind", "name", "era")]
 _ORDER = [SEQUENCE_GAP.c[name] for name in GapPlace._fields]
 
 
@@ -132,13 +132,15 @@ class Sequences:
         known = self._known((device, c.name) for device, c in every if _meets_known_gaps(c))
         closed: list[Gap] = []
         opened: list[Gap] = []
+        overflow: Counter[Scope] = Counter()
         for device_id, change in every:
             scope = (device_id, change.kind.value, change.name, change.era)
             gone, new = _changed_gaps(known.get(scope, ()), scope, change, drain_id=drain_id)
             listed, unlisted = _listed(known.get(scope, ()), gone, new, change)
             closed += gone
             opened += listed
-            self._overflow(scope, unlisted + change.unlisted)
+            overflow[scope] += unlisted + change.unlisted
+        self._overflow(overflow)
         self._remove(closed)
         if opened:
             self._connection.execute(insert(SEQUENCE_GAP), [gap._asdict() for gap in opened])
@@ -154,11 +156,16 @@ class Sequences:
         self, wanted: GapFilter, *, after: GapPlace | None, limit: int | None
     ) -> list[ExplainedGap]:
         """The next gaps, by device, kind, sequence and number."""
-        query = select(*_FIELDS, _rejections(), _rejection_ids()).where(*_narrowed(wanted))
+        query = _explained(wanted)
         if after is not None:
             query = query.where(tuple_(*_ORDER) > tuple_(*map(literal, after)))
-        rows = self._connection.execute(query.order_by(*_ORDER).limit(limit))
-        return [ExplainedGap(Gap(*row[:-2]), row[-2], list(row[-1])) for row in rows]
+        return list(map(_explained_gap, self._connection.execute(query.limit(limit))))
+
+    def in_portions(self, *, rows: int) -> Iterator[list[ExplainedGap]]:
+        """All gaps as they are at one moment, so many at a time."""
+        query = _explained(GapFilter()).execution_options(yield_per=rows)
+        for portion in self._connection.execute(query).partitions():
+            yield list(map(_explained_gap, portion))
 
     def totals(self) -> list[GapTotal]:
         """The gaps by kind."""
@@ -189,23 +196,27 @@ class Sequences:
         return found
 
     def _remove(self, gaps: Sequence[Gap]) -> None:
-        for gap in gaps:
-            same = [column == value for column, value in zip(_SCOPE, gap.scope, strict=True)]
-            first = SEQUENCE_GAP.c.first_missing == gap.first_missing
-            self._connection.execute(delete(SEQUENCE_GAP).where(and_(*same, first)))
-
-    def _overflow(self, scope: Scope, numbers: int) -> None:
-        if not numbers:
+        if not gaps:
             return
+        names = SEQUENCE_GAP.columns.keys()
+        rows = ([getattr(gap, name) for name in names] for gap in gaps)
+        gone = copied(self._connection, SEQUENCE_GAP, rows)
+        same = [column == gone.c[column.name] for column in SEQUENCE_GAP.primary_key]
+        self._connection.execute(delete(SEQUENCE_GAP).where(*same))
+
+    def _overflow(self, numbers: Mapping[Scope, int]) -> None:
+        """Count numbers that are not listed, on top of those counted before."""
         names = ("device_id", "kind", "name", "era", "numbers")
-        statement = insert(SEQUENCE_OVERFLOW).values(
-            dict(zip(names, (*scope, numbers), strict=True))
-        )
+        rows = [dict(zip(names, (*scope, n), strict=True)) for scope, n in numbers.items() if n]
+        if not rows:
+            return
+        statement = insert(SEQUENCE_OVERFLOW)
         both = SEQUENCE_OVERFLOW.c.numbers + statement.excluded.numbers
         self._connection.execute(
             statement.on_conflict_do_update(
                 index_elements=list(SEQUENCE_OVERFLOW.primary_key), set_={"numbers": both}
-            )
+            ),
+            rows,
         )
 
 
@@ -275,6 +286,15 @@ def _rejection_ids() -> Label[Any]:
     query = select(SEQUENCE_REJECTION.c.rejection_id).where(_explains())
     first = query.order_by(SEQUENCE_REJECTION.c.received_at).limit(MOST_LINKED)
     return func.array(first.correlate(SEQUENCE_GAP).scalar_subquery()).label("rejection_ids")
+
+
+def _explained(wanted: GapFilter) -> Select[Any]:
+    query = select(*_FIELDS, _rejections(), _rejection_ids()).where(*_narrowed(wanted))
+    return query.order_by(*_ORDER)
+
+
+def _explained_gap(row: Any) -> ExplainedGap:
+    return ExplainedGap(Gap(*row[:-2]), row[-2], list(row[-1]))
 
 
 def _narrowed(wanted: GapFilter) -> list[ColumnElement[bool]]:

@@ -245,8 +245,7 @@ def _overtakes() -> ColumnElement[bool]:
 def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
     free = and_(STAGED_BACKLOG.c.staging_reason == reason, ~_is_held(reason))
     if reason in RETRIED_ON_REQUEST:
-        # A message of nobody known has nobody to be decided for.
-        return and_(free, STAGED_BACKLOG.c.retry, STAGED_BACKLOG.c.device_id != "")
+        return and_(free, STAGED_BACKLOG.c.retry)
     if reason is StagingReason.SCHEMA_REVIEW:
         return and_(free, is_accepted(STAGED_BACKLOG), ~_overtakes())
     return free

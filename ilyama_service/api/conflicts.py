@@ -34,6 +34,12 @@ class ConflictItem(BaseModel):
     arrivals: int = Field(description="How often it came, over all drains of the day.")
 
 
+class ConflictPage(Page[ConflictItem]):
+    """A part of the list, from all files that could be read."""
+
+    unreadable: list[str] = Field(description="Files below the warehouse that cannot be read.")
+
+
 class ConflictQuery(PageQuery):
     """Which conflicts are asked for."""
 
@@ -46,12 +52,14 @@ class ConflictQuery(PageQuery):
 @router.get("/v1/conflicts", responses=documented(401, 404, 422, 429, 503))
 def list_conflicts(
     parts: PartsHere, _: PrincipalHere, query: Annotated[ConflictQuery, Query()]
-) -> Page[ConflictItem]:
+) -> ConflictPage:
     """Key conflicts, newest day first, then by device, table, kind and key."""
     wanted = ConflictFilter(query.device, query.table, query.kind, query.day)
     after = decode_cursor(query.cursor, ConflictPlace)
     warehouse = parts.settings.warehouse
     found = conflicts_page(warehouse, wanted, after=after, limit=query.limit + 1)
-    listed, cursor = page_of(found, limit=query.limit, place=lambda conflict: conflict.place)
+    listed, cursor = page_of(
+        found.conflicts, limit=query.limit, place=lambda conflict: conflict.place
+    )
     items = [ConflictItem.model_validate(conflict.told()) for conflict in listed]
-    return Page(items=items, next_cursor=cursor)
+    return ConflictPage(items=items, next_cursor=cursor, unreadable=found.unreadable)

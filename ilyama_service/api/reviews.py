@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb
 from ilyama_protocol.governance.classification import SchemaClass
@@ -22,6 +22,7 @@ from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.review_evidence import evidence_of
 from ilyama_service.reviewing import (
     Act,
+    Closing,
     ReviewConflict,
     ReviewNotFound,
     UnfitActions,
@@ -118,6 +119,35 @@ class LaterBody(ActBody):
     )
 
 
+class ClosingBody(MutationBody):
+    """Which open reviews are closed together; what is left out does not narrow."""
+
+    state: Literal[ReviewState.QUEUED, ReviewState.IN_REVIEW] | None = None
+    source_table: str | None = None
+    project: str | None = None
+    device: str | None = None
+    note: str | None = Field(None, max_length=_LONGEST_NOTE)
+    dry_run: bool = Field(False, description="Only tell how many there are.")
+
+    @model_validator(mode="after")
+    def _narrows(self) -> Self:
+        if (self.source_table, self.project, self.device) == (None, None, None):
+            raise ValueError("name a source_table, a project or a device")
+        return self
+
+    @property
+    def wanted(self) -> ReviewFilter:
+        """The filter that the body stands for."""
+        return ReviewFilter(self.state, self.source_table, self.project, self.device)
+
+
+class ReviewsClosed(BaseModel):
+    """How many reviews were closed, and how many that the body names are open now."""
+
+    closed: int
+    left: int
+
+
 class TrialBody(MutationBody):
     """An approval that is only tried."""
 
@@ -205,6 +235,31 @@ async def decide_columns(mutation: MutationHere, review_id: ReviewId) -> Respons
 
 
 @router.post(
+    "/v1/reviews/reject",
+    response_model=ReviewsClosed,
+    responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
+    openapi_extra=described(ClosingBody, required=True),
+)
+async def reject_reviews(mutation: MutationHere) -> Response:
+    """Reject the open reviews of a table, project or device.
+
+    A request closes 1,000 at most; `left` says how many are open then.
+    """
+    return await _close_all(mutation, ReviewVerb.REJECT)
+
+
+@router.post(
+    "/v1/reviews/abandon",
+    response_model=ReviewsClosed,
+    responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
+    openapi_extra=described(ClosingBody, required=True),
+)
+async def abandon_reviews(mutation: MutationHere) -> Response:
+    """Abandon the open reviews of a table, project or device, as one rejects them."""
+    return await _close_all(mutation, ReviewVerb.ABANDON)
+
+
+@router.post(
     "/v1/reviews/{review_id}/{verb}",
     response_model=ReviewItem,
     responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
@@ -223,6 +278,18 @@ async def act_on_review(mutation: MutationHere, review_id: ReviewId, verb: Other
         return _acted(tx, mutation.parts, ReviewVerb(verb), chosen, None)
 
     return await mutation.carry_out(ActBody, act)
+
+
+async def _close_all(mutation: Mutation, verb: ReviewVerb) -> Response:
+    def act(tx: Transaction, body: ClosingBody) -> ReviewsClosed:
+        if body.dry_run:
+            return ReviewsClosed(closed=0, left=tx.open_reviews.count(body.wanted))
+        closing = Closing(verb, body.wanted, mutation.actor, body.note)
+        with _refusals():
+            done = mutation.parts.reviewing.close_all(tx, closing)
+        return ReviewsClosed(**done._asdict())
+
+    return await mutation.carry_out(ClosingBody, act)
 
 
 def _act(mutation: Mutation, review_id: int, body: ActBody) -> Act:

@@ -28,6 +28,15 @@ Columns = Annotated[
         help="mirror, map:KEY, auto_create_and_map[:KEY], ignore or defer; others are mirrored.",
     ),
 ]
+OneOrAll = Annotated[int | None, typer.Argument(min=1, metavar="ID", help="One of them.")]
+All = Annotated[bool, typer.Option("--all", help="All open ones that are named otherwise.")]
+State = Annotated[str | None, typer.Option(help="Those in this state.")]
+SourceTable = Annotated[str | None, typer.Option("--table", help="Those of this table.")]
+Project = Annotated[str | None, typer.Option(help="Those of this project.")]
+DeviceId = Annotated[str | None, typer.Option("--device", help="Those of this device.")]
+Sure = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do it; without, --all only tells how many there are.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -39,10 +48,10 @@ def _list_by_default(context: typer.Context) -> None:
 
 @review.command("list")
 def list_reviews(
-    state: Annotated[str | None, typer.Option(help="Those in this state.")] = None,
-    table: Annotated[str | None, typer.Option("--table", help="Those of this table.")] = None,
-    project: Annotated[str | None, typer.Option(help="Those of this project.")] = None,
-    device: Annotated[str | None, typer.Option(help="Those of this device.")] = None,
+    state: State = None,
+    table: SourceTable = None,
+    project: Project = None,
+    device: DeviceId = None,
     limit: HowManyOfTheNewest = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -86,15 +95,37 @@ def decide(
 
 
 @review.command("reject")
-def reject(review_id: Id, version: Version = None, note: Note = None) -> None:
-    """Refuse the schema: its lineage stays paused, its rows stay staged."""
-    _act("reject", review_id, version, note)
+def reject(
+    review_id: OneOrAll = None,
+    every: All = False,
+    state: State = None,
+    table: SourceTable = None,
+    project: Project = None,
+    device: DeviceId = None,
+    version: Version = None,
+    note: Note = None,
+    sure: Sure = False,
+) -> None:
+    """Refuse a schema, or --all: lineages stay paused, their rows stay staged."""
+    named = {"state": state, "table": table, "project": project, "device": device}
+    _close("reject", review_id, named, every=every, version=version, note=note, sure=sure)
 
 
 @review.command("abandon")
-def abandon(review_id: Id, version: Version = None, note: Note = None) -> None:
-    """Leave it undecided: the lineage goes on once the device sends an accepted schema."""
-    _act("abandon", review_id, version, note)
+def abandon(
+    review_id: OneOrAll = None,
+    every: All = False,
+    state: State = None,
+    table: SourceTable = None,
+    project: Project = None,
+    device: DeviceId = None,
+    version: Version = None,
+    note: Note = None,
+    sure: Sure = False,
+) -> None:
+    """Leave it, or --all, undecided: a lineage goes on once its device sends an accepted schema."""
+    named = {"state": state, "table": table, "project": project, "device": device}
+    _close("abandon", review_id, named, every=every, version=version, note=note, sure=sure)
 
 
 @review.command("reopen")
@@ -109,6 +140,30 @@ def _act(
     from ilyama_service.cli import reviewing
 
     reviewing.act(verb, review_id, version=version, note=note, columns=columns)
+
+
+def _close(
+    verb: str,
+    review_id: int | None,
+    named: dict[str, str | None],
+    *,
+    every: bool,
+    version: int | None,
+    note: str | None,
+    sure: bool,
+) -> None:
+    from ilyama_service.cli import closing
+
+    if review_id is not None:
+        if every or any(named.values()):
+            raise typer.BadParameter("Give the ID of a review or --all, not both.")
+        _act(verb, review_id, version, note)
+        return
+    if not every:
+        raise typer.BadParameter("Give the ID of a review, or --all with --table or the like.")
+    if version is not None:
+        raise typer.BadParameter("--version is for one review: give its ID.")
+    closing.close_all(verb, closing.wanted(**named), note=note, sure=sure)
 
 
 def policy(

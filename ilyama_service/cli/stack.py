@@ -301,6 +301,9 @@ def _show_unreadable(status: Status) -> None:
             f"unreadable {status.unreadable_segments:,} landed files are set aside: see the events"
         )
         console.print(told, style="yellow", highlight=False)
+    for file in status.unreadable_conflicts:
+        told = f"unreadable {file}: its key conflicts of today are not counted"
+        console.print(told, style="yellow", markup=False, highlight=False)
 
 
 def _last_drain(status: Status) -> str:

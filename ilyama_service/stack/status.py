@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import msgspec
-from deltalake.exceptions import DeltaError
 
 from ilyama_protocol.governance.reviews import OPEN
 from ilyama_protocol.intake.sequences import SequenceKind
@@ -65,6 +64,8 @@ class Status(msgspec.Struct):
     """Numbers of journals that never came; a hint, as tables that are not replicated have some."""
     key_conflicts_today: int | None = None
     """How often other content came today under a key that was taken."""
+    unreadable_conflicts: list[str] = []
+    """Files of those conflicts that cannot be read, below the warehouse."""
 
     @property
     def healthy(self) -> bool:
@@ -78,9 +79,8 @@ def status_of(settings: Settings) -> Status:
     running = supervisor.running
     status = Status(running, part_healths(settings, supervisor))
     status.unreadable_segments = Landing(settings.landing).unreadable()
-    with suppress(DeltaError, OSError):
-        today = datetime.now(UTC).date()
-        status.key_conflicts_today = arrivals_on(settings.warehouse, today)
+    conflicts = arrivals_on(settings.warehouse, datetime.now(UTC).date())
+    status.key_conflicts_today, status.unreadable_conflicts = conflicts
     url = settings.postgres_url
     if url is None and (endpoint := EmbeddedPostgres(settings).endpoint()) is not None:
         url = endpoint.url

@@ -102,3 +102,19 @@ def test_the_status_tells_missing_numbers_and_the_conflicts_of_today(
         for s in (before, status)
     ]
     assert told == [(0, 0, 0), (2, 95, 7)]
+
+
+def test_a_torn_file_of_today_is_told_by_status_and_api(
+    platform_without_spark: Platform, own_api: ApiServer
+) -> None:
+    warehouse, today = platform_without_spark.warehouse, datetime.now(UTC).date()
+    for drain_id in (1, 2):
+        list_conflicts(warehouse, {conflict(drain_id): 7}, drain_id=drain_id, day=today)
+    torn, _ = sorted(warehouse.root.glob(f"key_conflicts/day={today}/*.parquet"))
+    torn.write_bytes(b"PAR1 and nothing more")
+
+    status, told = status_of(platform_without_spark.settings), own_api.get("/v1/conflicts")
+
+    name = str(torn.relative_to(warehouse.root))
+    assert (status.key_conflicts_today, status.unreadable_conflicts) == (7, [name])
+    assert ([item["arrivals"] for item in told["items"]], told["unreadable"]) == ([7], [name])

@@ -27,6 +27,7 @@ from tests.unit.intake.traffic import NOW, TOPIC, batch, change
 Done = TypeVar("Done")
 ANN = "ann"
 EVERYTHING = RejectionFilter()
+UNREGISTERED = RejectionFilter(code="unregistered_device")
 
 
 def _events(*payloads: bytes, apart: int = 1_000_000, topic: str = TOPIC) -> list[Event]:
@@ -205,6 +206,38 @@ def test_a_replay_that_breaks_the_engine_is_settled_when_its_message_is_decided(
         (first.rejection_id, RejectionState.ACCEPTED, "accepted"),
     ]
     assert _stored(platform) == [(2, NOW)]
+
+
+def test_a_replay_of_nobody_known_that_breaks_the_engine_is_rejected_again_when_it_is_retried(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another device is in the same drain, so that the staged file tells of both."""
+    others = _events(batch(change(1), number=1), topic="acme/dev-2/sync/rows/batch")
+    platform.import_events([*_events(batch(change(2), number=2)), *others])
+    with platform.intake(auto_register=False) as intake:
+        _take_in(platform, intake)
+        known = RegisteredDevice("pump-2", "acme", "dev-2", "2.1")
+        _do(platform, lambda tx: tx.devices.register([known], auto=False))
+        _do(platform, lambda tx: rejections.replay_group(tx, UNREGISTERED, actor=ANN))
+        monkeypatch.setenv("POISON", "error:format_version")
+        _take_in(platform, intake)
+        assert {rejection.state for rejection in _known(platform)} == {RejectionState.REPLAYED}
+
+        monkeypatch.delenv("POISON")
+        _do(platform, lambda tx: tx.backlog.retry(StagingReason.ENGINE_ERROR))
+        with intake.alone():
+            assert intake.release(day_of(NOW)) is not None
+        states = {found.topic.split("/")[1]: found.state for found in _known(platform)}
+        assert states == {"dev-1": RejectionState.REJECTED, "dev-2": RejectionState.ACCEPTED}
+
+        late = RegisteredDevice("pump-1", "acme", "dev-1", "2.1")
+        _do(platform, lambda tx: tx.devices.register([late], auto=False))
+        _do(platform, lambda tx: rejections.replay_group(tx, UNREGISTERED, actor=ANN))
+        _take_in(platform, intake)
+    assert {rejection.state for rejection in _known(platform)} == {RejectionState.ACCEPTED}
+    assert sorted(row["device_id"] for row in platform.rows("row_changes")) == ["pump-1", "pump-2"]
+    with platform.gateway.transaction() as tx:
+        assert tx.backlog.releasable(at_most_bytes=1) == []
 
 
 def test_a_rejection_is_explained_and_discarded_and_then_left_alone(platform: Platform) -> None:

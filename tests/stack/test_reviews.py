@@ -69,7 +69,7 @@ def test_a_fleet_with_new_firmware_is_queued_in_one_go(gateway: Gateway) -> None
     assert (first.columns, first.evidence["diff"]) == (SCHEMA, {"dropped": ["old"]})
     assert paused(gateway) == fleet
     with gateway.transaction() as tx:
-        [schema] = tx.reviews.open_schemas(limit=5)
+        [schema] = tx.open_reviews.schemas(limit=5)
         assert tx.reviews.counts() == {ReviewState.QUEUED: 3_000}
     assert (schema.source_table, schema.schema_hash, schema.project_id) == (
         TABLE,

@@ -1,14 +1,20 @@
 """Gaps in the records: opened, closed in part, explained by rejections, and listed in order."""
 
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from dagster import MaterializeResult
+from sqlalchemy import create_engine, event
 
+from ilyama_assets import sequence_gaps as sequence_gaps_module
+from ilyama_assets.sequence_gaps import sequence_gaps
 from ilyama_protocol.intake.sequences import Island, SequenceChange, SequenceKind
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres import sequences as sequences_module
-from ilyama_resources.postgres.sequences import GapFilter, GapTotal, RejectedBatch
+from ilyama_resources.postgres.sequences import GapFilter, GapTotal, RejectedBatch, Sequences
 from tests.api_server import ApiServer
 from tests.platform import Platform
 
@@ -69,6 +75,58 @@ def test_gaps_too_many_to_list_are_counted_without_any_that_is_listed(
         tx.sequences.advance([("a", _change(EPOCH, [(5, 9)]))], drain_id=1)
         tx.sequences.advance([("a", _change("t", [(3, 3)]))], drain_id=1)
         assert tx.sequences.totals() == [GapTotal("rows", 0, 0, 5), GapTotal("telemetry", 1, 1, 0)]
+
+
+def test_however_many_gaps_close_they_are_removed_together(
+    platform_without_spark: Platform,
+) -> None:
+    gateway, statements = platform_without_spark.gateway, list[str]()
+    opened = [(n, n) for n in range(1, 2_000, 2)]
+    devices = ("a", "b")
+    with gateway.transaction() as tx:
+        tx.sequences.advance([(d, _change("t", opened)) for d in devices], drain_id=1)
+        tx.commit()
+    engine = create_engine(gateway.url)
+    with engine.connect() as connection:
+
+        @event.listens_for(connection, "before_cursor_execute")
+        def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+            statements.append(statement)
+
+        sequences = Sequences(connection)
+        sequences.advance([("a", _change("t", [], [(2, 1_900)]))], drain_id=2)
+        left = sequences.page(GapFilter(), after=None, limit=None)
+        connection.rollback()
+    engine.dispose()
+
+    assert len(statements) < 10
+    assert [told.gap.first_missing for told in left] == [1, *range(1_901, 2_000, 2)] + [
+        first for first, _ in opened
+    ]
+
+
+def test_the_table_of_gaps_is_written_in_portions(
+    platform_without_spark: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequence_gaps_module, "PORTION", 7)
+    platform = platform_without_spark
+    opened = [(n, n) for n in range(1, 101, 2)]
+    with platform.gateway.transaction() as tx:
+        tx.sequences.advance([("a", _change("t", opened))], drain_id=1)
+        tx.commit()
+    written: list[object] = []
+    for _ in range(2):
+        done = sequence_gaps(_Has(gateway=platform.gateway), _Has(warehouse=platform.warehouse))
+        assert isinstance(done, MaterializeResult)
+        written.append((done.metadata or {})["dagster/row_count"])
+
+    assert written == [50, 50]
+    rows = platform.rows("sequence_gaps")
+    assert sorted(row["first_missing"] for row in rows) == [first for first, _ in opened]
+
+
+class _Has(SimpleNamespace):
+    """A resource in a test."""
 
 
 def test_a_rejection_explains_no_gap_of_another_era(platform_without_spark: Platform) -> None:

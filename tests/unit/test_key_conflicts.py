@@ -39,7 +39,7 @@ def _everything(root: Path, *, limit: int) -> list[ListedConflict]:
     found: list[ListedConflict] = []
     while page := conflicts_page(
         root, ConflictFilter(), after=found[-1].place if found else None, limit=limit
-    ):
+    ).conflicts:
         assert len(page) <= limit
         found += page
     return found
@@ -81,15 +81,17 @@ def test_two_contents_under_one_key_are_two_conflicts(tmp_path: Path) -> None:
     ],
 )
 def test_conflicts_are_narrowed(warehouse: Warehouse, wanted: ConflictFilter, count: int) -> None:
-    assert len(conflicts_page(warehouse.root, wanted, after=None, limit=100)) == count
+    assert len(conflicts_page(warehouse.root, wanted, after=None, limit=100).conflicts) == count
 
 
 def test_a_full_page_of_the_newest_day_reads_no_older_file(warehouse: Warehouse) -> None:
     for file in warehouse.root.glob(f"*/day={DAY}/*.parquet"):
         file.unlink()
 
-    (newest,) = conflicts_page(warehouse.root, ConflictFilter(), after=None, limit=1)
+    found = conflicts_page(warehouse.root, ConflictFilter(), after=None, limit=1)
 
+    (newest,) = found.conflicts
+    assert found.unreadable == []
     assert newest.place.day == NEXT
 
 
@@ -99,18 +101,74 @@ def test_files_of_other_devices_are_not_read(warehouse: Warehouse) -> None:
 
     wanted = ConflictFilter(device_id="acme/dev-1")
 
-    assert len(conflicts_page(warehouse.root, wanted, after=None, limit=100)) == 9
+    found = conflicts_page(warehouse.root, wanted, after=None, limit=100)
+    assert (len(found.conflicts), found.unreadable) == (9, [])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_page_reads_only_files_of_the_devices_that_it_shows(tmp_path: Path, limit: int) -> None:
+    warehouse = Warehouse(tmp_path, "test")
+    for number in range(6):
+        told = {conflict(number): 1}
+        for drain_id in (2 * number + 1, 2 * number + 2):
+            device = f"dev-{5 - number}"
+            list_conflicts(warehouse, told, drain_id=drain_id, day=DAY, device_id=device)
+    whole = _everything(tmp_path, limit=100)
+    assert [told.place.device_id for told in whole] == [f"dev-{n}" for n in range(6)]
+    for of_first_or_last in (1, 2, 11, 12):
+        for file in tmp_path.glob(f"*/day={DAY}/drain-{of_first_or_last}[.-]*"):
+            file.unlink()
+
+    found = conflicts_page(tmp_path, ConflictFilter(), after=whole[1].place, limit=limit)
+
+    assert found == (whole[2 : 2 + limit], [])
+
+
+def _break_files_of(warehouse: Warehouse, day: date) -> list[str]:
+    """Take one file of a day away and tear the others; tell their names."""
+    files = sorted(warehouse.root.glob(f"key_conflicts/day={day}/*.parquet"))
+    files[0].unlink()
+    for file in files[1:]:
+        file.write_bytes(file.read_bytes()[:-40])
+    return [str(file.relative_to(warehouse.root)) for file in files]
+
+
+def test_files_that_cannot_be_read_are_named_and_the_others_read(warehouse: Warehouse) -> None:
+    broken = _break_files_of(warehouse, DAY)
+
+    found = conflicts_page(warehouse.root, ConflictFilter(), after=None, limit=100)
+
+    assert len(broken) == 2
+    assert [told.place.day for told in found.conflicts] == [NEXT]
+    assert sorted(found.unreadable) == broken
+    arrivals = arrivals_on(warehouse.root, DAY)
+    assert (arrivals.arrivals, sorted(arrivals.unreadable)) == (0, broken)
+    answer = CliRunner().invoke(
+        app, ["conflicts", "--json"], env={"ILYAMA_HOME": str(warehouse.root.parent)}
+    )
+    assert answer.exit_code == 0
+    assert all(f"{file} cannot be read." in answer.stderr for file in broken)
+    assert len(answer.stdout.splitlines()) == 1
+
+
+def test_a_list_whose_log_cannot_be_read_is_named(warehouse: Warehouse) -> None:
+    for file in warehouse.root.glob("key_conflicts/_delta_log/*"):
+        file.write_text("{")
+
+    assert arrivals_on(warehouse.root, DAY) == (0, ["key_conflicts"])
+    found = conflicts_page(warehouse.root, ConflictFilter(), after=None, limit=1)
+    assert found == ([], ["key_conflicts"])
 
 
 def test_arrivals_of_a_day_are_summed(warehouse: Warehouse) -> None:
-    assert arrivals_on(warehouse.root, DAY) == 9 + 50
-    assert arrivals_on(warehouse.root, NEXT) == 3
-    assert arrivals_on(warehouse.root, NEXT + timedelta(days=1)) == 0
+    assert arrivals_on(warehouse.root, DAY) == (9 + 50, [])
+    assert arrivals_on(warehouse.root, NEXT) == (3, [])
+    assert arrivals_on(warehouse.root, NEXT + timedelta(days=1)) == (0, [])
 
 
 def test_before_the_first_drain_there_is_no_conflict(tmp_path: Path) -> None:
-    assert conflicts_page(tmp_path, ConflictFilter(), after=None, limit=1) == []
-    assert arrivals_on(tmp_path, DAY) == 0
+    assert conflicts_page(tmp_path, ConflictFilter(), after=None, limit=1) == ([], [])
+    assert arrivals_on(tmp_path, DAY) == (0, [])
 
 
 def _told(home: Path, *words: str) -> str:

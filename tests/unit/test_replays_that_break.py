@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ilyama_assets.drains.orders import DeviceOrder, Products, WorkOrder
 from ilyama_assets.drains.rejecting import OUTCOMES_SCHEMA, REJECTIONS_SCHEMA, decoded
 from ilyama_assets.drains.task import carry_out
@@ -37,13 +39,22 @@ def _outcomes(products: Products) -> list[tuple[str, str | None]]:
     return [(row["outcome"], row["code"]) for row in rows]
 
 
-def test_the_release_of_a_broken_replay_settles_its_own_rejection(tmp_path: Path) -> None:
-    payload = batch(change(1)).replace(b'"format_version":1', b'"format_version":9')
+@pytest.mark.parametrize(
+    ("device_id", "code"),
+    [(DEVICE_ID, "unsupported_format_version"), (None, "unregistered_device")],
+    ids=["known", "unknown"],
+)
+def test_the_release_of_a_broken_replay_settles_its_own_rejection(
+    tmp_path: Path, device_id: str | None, code: str
+) -> None:
+    payload = batch(change(1))
+    if device_id is not None:
+        payload = payload.replace(b'"format_version":1', b'"format_version":9')
     replay = Message(SEGMENT, 0, TOPIC, payload, NOW, rejection_id=REJECTION)
     Landing(tmp_path / "landing").write(SEGMENT, [replay], origin=Origin.REJECTION)
     (path,) = (tmp_path / "landing").rglob(f"{SEGMENT}*")
 
-    sender = DeviceOrder(DEVICE_ID, [TOPIC], "1")
+    sender = DeviceOrder(device_id, [TOPIC], "1")
     order = _order(
         tmp_path, sender, segments=[str(path)], origin=Origin.REJECTION, poison="error:format"
     )
@@ -52,9 +63,10 @@ def test_the_release_of_a_broken_replay_settles_its_own_rejection(tmp_path: Path
 
     (staged,) = (file for file in broken.files if file.table == STAGED_ROWS.name)
     place = StagedFile(str(tmp_path / "warehouse" / STAGED_ROWS.name / staged.path))
-    sender = DeviceOrder(DEVICE_ID, [], "1", released=broken.staged)
+    assert [found.device_id for found in broken.staged] == [device_id or ""]
+    sender = DeviceOrder(device_id, [], "1", released=broken.staged)
     order = _order(tmp_path, sender, segments=[], origin=Origin.STAGED, staged_files=[place])
     released = carry_out(order)
-    assert _outcomes(released) == [("rejected", "unsupported_format_version")]
+    assert _outcomes(released) == [("rejected", code)]
     (again,) = decoded(released.rejections, REJECTIONS_SCHEMA).to_pylist()
     assert again["rejection_id"] == REJECTION

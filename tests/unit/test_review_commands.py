@@ -1,13 +1,15 @@
-"""The words of `ilyama review approve`."""
+"""The words of `ilyama review`."""
 
 from datetime import UTC, datetime
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from ilyama_protocol.governance.bindings import ColumnAction, Verb
 from ilyama_protocol.governance.reviews import ReviewState
 from ilyama_resources.postgres.reviews import Review
+from ilyama_service.cli.review_commands import review
 from ilyama_service.cli.reviewing import actions_of
 from tests.governed import HASH, SCHEMA, TABLE
 
@@ -62,3 +64,29 @@ def test_columns_that_are_not_named_are_mirrored() -> None:
 def test_other_words_get_a_sentence(word: str) -> None:
     with pytest.raises(typer.BadParameter):
         actions_of(REVIEW, [word])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "ID of a review, or --all"),
+        (["7", "--all"], "not both"),
+        (["7", "--table", "pumps"], "not both"),
+        (["--all"], "Name a --table"),
+        (["--all", "--state", "queued"], "Name a --table"),
+        (["--all", "--table", "pumps", "--state", "approved"], "are closed"),
+        (["--all", "--table", "pumps", "--version", "2"], "for one review"),
+        (["--table", "pumps"], "ID of a review, or --all"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["reject", "abandon"])
+def test_either_one_review_is_closed_or_all_of_a_filter(
+    verb: str, words: list[str], told: str
+) -> None:
+    refused = CliRunner().invoke(review, [verb, *words], env={"COLUMNS": "200", "TERM": "dumb"})
+    assert (refused.exit_code, told in refused.output) == (2, True), refused.output
+
+
+def test_reviews_are_not_approved_together() -> None:
+    refused = CliRunner().invoke(review, ["approve", "--all", "--table", "pumps"])
+    assert refused.exit_code == 2

@@ -39,3 +39,11 @@ def test_missing_numbers_and_conflicts_are_told_and_those_of_journals_as_a_hint(
     assert "missing    1 telemetry batches: see `ilyama gaps`" in told
     assert "hint       2,000 numbers of journals never came: see `ilyama gaps`" in told
     assert "conflicts  3 today: see `ilyama conflicts`" in told
+
+
+def test_files_of_conflicts_that_cannot_be_read_are_named_even_without_records(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show(Status(running=True, parts=[], unreadable_conflicts=[f"key_conflicts/{MARKUP}"]))
+
+    assert f"unreadable key_conflicts/{MARKUP}: its key conflicts" in capsys.readouterr().out

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 
+import pytest
+
+from ilyama_protocol.fingerprint import schema_hash
 from ilyama_protocol.governance.bindings import MIRRORED, Actions, ColumnAction, Verb
 from ilyama_protocol.governance.policies import FirstSchema, Policy
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules
@@ -106,8 +109,62 @@ def test_a_policy_that_accepts_still_mirrors_everything() -> None:
     assert keys(met) == [f"{TABLE}.a", f"{TABLE}.a", f"{TABLE}.secret"]
 
 
-def _staged(payload: bytes) -> DecidedRows:
+ANNOUNCED = columns(a="REAL")
+ANNOUNCED_HASH = schema_hash(TABLE, ANNOUNCED)
+EARLY = batch(change(1, row=SECOND), number=1, schema=ANNOUNCED, announce=False)
+LATE = batch(change(2, row=SECOND), number=2, schema=ANNOUNCED)
+
+
+def approving(actions: Actions | None, policy: Policy = STRICT) -> SchemaRulings:
+    return SchemaRulings(
+        DeviceRules(approved={TABLE: {ANNOUNCED_HASH: actions}}), ProjectRules(policy)
+    )
+
+
+def released(*payloads: tuple[bytes, int], state: DeviceState | None = None) -> IntakeEngine:
+    """An engine that releases batches, each so many seconds after the first came."""
+    staging = decided([EARLY, LATE], engine(rulings=SchemaRulings(None, ProjectRules(STRICT))))
+    before = state or staging.decisions.state
+    releasing = engine(before.copy(), rulings=approving(None))
+    for payload, second in payloads:
+        releasing.release(_staged(payload, second))
+    return releasing
+
+
+@pytest.mark.parametrize("payloads", [[(EARLY, 0), (LATE, 1)], [(LATE, 1), (EARLY, 0)]])
+def test_rows_from_before_the_columns_were_announced_show_no_others(
+    payloads: list[tuple[bytes, int]],
+) -> None:
+    releasing = released(*payloads)
+
+    assert keys(releasing) == [f"{TABLE}.a", f"{TABLE}.a"]
+    binding = releasing.decisions.state.lineages[TABLE].accepted_schemas()[ANNOUNCED_HASH]
+    assert binding.at(NOW).key(TABLE, "secret") is None
+    assert kept_out_until("secret", unmirrored_columns(binding)) > NOW
+
+
+def test_nor_do_they_when_the_schema_came_again_before_they_are_released() -> None:
+    staging = decided([EARLY, LATE], engine(rulings=SchemaRulings(None, ProjectRules(STRICT))))
+    again = batch(change(3, row=SECOND), number=3, schema=ANNOUNCED, announce=False)
+    going_on = engine(staging.decisions.state.copy(), rulings=approving(None))
+    going_on.decide(message(again, at=NOW + 9_000_000))
+    assert keys(going_on) == [f"{TABLE}.a"]
+
+    assert keys(released((EARLY, 0), state=going_on.decisions.state)) == [f"{TABLE}.a"]
+
+
+def test_what_was_shown_before_the_columns_were_announced_stays_shown() -> None:
+    """A policy had accepted the schema, and mirrored what its rows had."""
+    lenient = SchemaRulings(None, ProjectRules(LENIENT))
+    accepted = decided([EARLY, LATE], engine(rulings=lenient)).decisions.state
+
+    late_release = released((EARLY, 0), state=accepted)
+
+    assert keys(late_release) == [f"{TABLE}.a", f"{TABLE}.secret"]
+
+
+def _staged(payload: bytes, second: int = 1) -> DecidedRows:
     address = parse_topic(TOPIC)
     read = validate(address.kind, payload, registered=True)
-    arrival = Arrival(message(payload), address, DEVICE_ID, NOW + 1_000_000, "", "1.0")
+    arrival = Arrival(message(payload), address, DEVICE_ID, NOW + second * 1_000_000, "", "1.0")
     return DecidedRows(arrival, read, [0], set())  # type: ignore[arg-type]
