@@ -8,7 +8,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "0020"
-down_revision = "0018"
+down_revision = "0019"
 
 _OF_VALUES: dict[str, Any] = {
     "key": sa.Text(),
