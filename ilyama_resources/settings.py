@@ -8,7 +8,9 @@ import difflib
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -256,11 +258,26 @@ def variable(field: str) -> str:
 
 
 def load_settings() -> Settings:
-    """Read the settings of this process.
+    """Read the settings of this process, anew only when something about them has changed.
 
     Raises:
         SettingsError: a value is wrong or a variable unknown.
     """
+    return _load(*_told())
+
+
+def _told() -> tuple[frozenset[tuple[str, str]], str, tuple[int, int] | None]:
+    """What settings depend on: variables, and the file beside them."""
+    own = frozenset(told for told in os.environ.items() if told[0].upper().startswith(PREFIX))
+    file = Path(str(Settings.model_config.get("env_file")))
+    with suppress(OSError):
+        found = file.stat()
+        return own, str(file.absolute()), (found.st_mtime_ns, found.st_size)
+    return own, str(file.absolute()), None
+
+
+@lru_cache(maxsize=4)
+def _load(*_: object) -> Settings:
     _refuse_unknown_variables()
     try:
         return Settings()

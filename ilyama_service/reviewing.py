@@ -36,7 +36,7 @@ from ilyama_protocol.validation.envelopes import is_table_name
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Transaction, audit
 from ilyama_resources.postgres.bindings import BindingScope
-from ilyama_resources.postgres.current_values import Lineage
+from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.open_reviews import OpenReview
 from ilyama_resources.postgres.review_queue import MOST_OPEN
 from ilyama_resources.postgres.reviews import Decision, Review, ReviewFilter, Sharer

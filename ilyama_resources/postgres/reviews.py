@@ -27,7 +27,7 @@ from ilyama_protocol.governance.bindings import Actions
 from ilyama_protocol.governance.reviews import OPEN, ReviewState
 from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_resources.postgres.copying import copied, shown
-from ilyama_resources.postgres.current_values import Lineage
+from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.paging import newest_first
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import (
