@@ -47,7 +47,7 @@ class Scale:
     query_rounds: int = 7
     process_rounds: int = 5
     landed_messages: int = 16_000
-    landing_rounds: int = 9
+    landing_rounds: int = 7
     staged_batches: int = 64
     peer_batches: int = 256
     peer_rounds: int = 5

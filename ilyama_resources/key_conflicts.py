@@ -78,9 +78,12 @@ class FoundConflicts(NamedTuple):
 
 
 class FoundArrivals(NamedTuple):
-    """How often other content came, and the files below the warehouse that could not be read."""
+    """How often other content came, and the files below the warehouse that could not be read.
 
-    arrivals: int
+    Nobody knows how often when the table as a whole cannot be read.
+    """
+
+    arrivals: int | None
     unreadable: list[str]
 
 
@@ -106,7 +109,8 @@ def arrivals_on(root: Path, day: date) -> FoundArrivals:
     for file in reader.files(ConflictFilter(day=day)):
         for batch in reader.batches(file, ["arrivals"]):
             total += pc.sum(batch["arrivals"]).as_py() or 0
-    return FoundArrivals(total, reader.unreadable)
+    known = _TABLE not in reader.unreadable
+    return FoundArrivals(total if known else None, reader.unreadable)
 
 
 class _File(NamedTuple):

@@ -268,12 +268,11 @@ def load_settings() -> Settings:
 
 def _told() -> tuple[frozenset[tuple[str, str]], str, tuple[int, int] | None]:
     """What settings depend on: variables, and the file beside them."""
-    own = frozenset(told for told in os.environ.items() if told[0].upper().startswith(PREFIX))
-    file = Path(str(Settings.model_config.get("env_file")))
+    variables, file = frozenset(os.environ.items()), Path(str(Settings.model_config["env_file"]))
     with suppress(OSError):
         found = file.stat()
-        return own, str(file.absolute()), (found.st_mtime_ns, found.st_size)
-    return own, str(file.absolute()), None
+        return variables, str(file.absolute()), (found.st_mtime_ns, found.st_size)
+    return variables, str(file.absolute()), None
 
 
 @lru_cache(maxsize=4)

@@ -20,11 +20,9 @@ from ilyama_assets.drains.older_seals import is_of_older_build, told_by_value
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, DatapointKind
 from ilyama_protocol.intake.identities import IDENTITY_BYTES, family_of, identities
 from ilyama_protocol.intake.outcomes import CurrentValue, CurrentValues
+from ilyama_resources.postgres.copying import SHOWN_NUL
 
 PORTION_VALUES = 20_000
-NUL, SHOWN_NUL = "\0", "\N{REPLACEMENT CHARACTER}"
-"""Postgres cannot hold U+0000 in a text; it is shown as U+FFFD there."""
-
 _MOMENT = pa.timestamp("us", tz="UTC")
 _UUID = pa.binary(IDENTITY_BYTES)
 
@@ -225,6 +223,12 @@ def without(instances: pa.Table, lineages: Collection[tuple[str, str]]) -> pa.Ta
     """Instances without the values of some lineages."""
     if not lineages:
         return instances
+    parts = (pa.Table.from_batches([batch]) for batch in instances.to_batches())
+    left = (_without(part, lineages) for part in parts)
+    return pa.concat_tables([PROJECTION_SCHEMA.empty_table(), *left])
+
+
+def _without(instances: pa.Table, lineages: Collection[tuple[str, str]]) -> pa.Table:
     values, places = _unpacked(instances)
     owners = instances["owner_id"].take(pa.array(places)).to_pylist()
     pairs = zip(owners, values["source_table"].to_pylist(), strict=True)
@@ -239,4 +243,5 @@ def _repeated(texts: Sequence[str], counts: Sequence[int]) -> pa.Array:
 
 
 def _shown(texts: pa.Array) -> pa.Array:
-    return pc.replace_substring(texts, NUL, SHOWN_NUL)
+    """Texts as Postgres can hold them: without U+0000."""
+    return pc.replace_substring(texts, "\0", SHOWN_NUL)

@@ -109,6 +109,10 @@ def _numbers(as_stored: str, *, since: int = 0) -> Callable[[pa.Array], _Binarie
     return contents
 
 
+def _moments(column: pa.Array) -> _Binaries:
+    return _numbers(">i8", since=_MICROSECONDS_TO_2000)(column.cast(pa.timestamp("us", "UTC")))
+
+
 def _days(column: pa.Array) -> _Binaries:
     return _numbers(">i4", since=_DAYS_TO_2000)(column.cast(pa.int32()))
 
@@ -121,7 +125,7 @@ _CONTENTS: Mapping[type[TypeEngine[Any]], Callable[[pa.Array], _Binaries]] = {
     BigInteger: _numbers(">i8"),
     Integer: _numbers(">i4"),
     Boolean: _numbers("i1"),
-    DateTime: _numbers(">i8", since=_MICROSECONDS_TO_2000),
+    DateTime: _moments,
     Date: _days,
 }
 

@@ -70,26 +70,33 @@ class CurrentInstances:
         gone = list(lineages)
         if not gone:
             return
-        rows = [{"device_id": d, "source_table": t, "served": False} for d, t in gone]
-        statement = upsert(LINEAGE)
-        self._connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=["device_id", "source_table"], set_={"served": False}
-            ),
-            rows,
+        wanted = these(gone).subquery()
+        statement = upsert(LINEAGE).from_select(
+            ["device_id", "source_table", "served", "instances"],
+            select(*wanted.c, literal(False), literal(0)).distinct(),
         )
-        self._forget(these(gone).subquery())
+        stopped = self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=list(LINEAGE.primary_key),
+                set_={"served": False},
+                where=LINEAGE.c.served,
+            ).returning(LINEAGE.c.device_id, LINEAGE.c.source_table)
+        ).all()
+        # Drains tell of a crowded lineage again and again; there is nothing of it any more.
+        if stopped:
+            self._forget(these((device_id, table) for device_id, table in stopped).subquery())
 
     def _forget(self, lineages: Subquery) -> None:
         """Remove the values of lineages; an instance that others tell of too keeps theirs."""
         device_id, table = lineages.c
         touched = and_(_STORED.owner_id == device_id, table == any_(_STORED.source_table))
+        touching = exists(select(device_id).where(touched))
         value = values_of(CURRENT_INSTANCE)
         is_gone = tuple_(_STORED.owner_id, value.c.source_table).in_(select(device_id, table))
         left = (
             select(_STORED.identity, *_packed(value))
             .select_from(CURRENT_INSTANCE.join(value, true()))
-            .where(_STORED.identity.in_(select(_STORED.identity).where(touched)), ~is_gone)
+            .where(_STORED.owner_id.in_(select(device_id)), touching, ~is_gone)
             .group_by(_STORED.identity)
             .cte("left_over")
         )
@@ -191,6 +198,9 @@ class CurrentInstances:
             LINEAGE.c.device_id == counted.c.owner_id,
             LINEAGE.c.source_table == counted.c.source_table,
         )
+        is_suspect = tuple_(LINEAGE.c.device_id, LINEAGE.c.source_table).in_(these(suspects))
+        # Of one whose values were all outdone by others, there is nothing to count.
+        self._connection.execute(update(LINEAGE).values(instances=0).where(is_suspect))
         rows = self._connection.execute(
             update(LINEAGE)
             .values(instances=counted.c.instances)

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import psycopg2
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
-from sqlalchemy.util import LRUCache
 
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres.api_tokens import ApiTokens
@@ -51,8 +50,6 @@ from ilyama_resources.postgres.shelved_schemas import ShelvedSchemas
 from ilyama_resources.postgres.staged_backlog import StagedBacklog
 from ilyama_resources.postgres.warehouses import Warehouses
 
-_STATEMENTS = LRUCache[Any, Any](1_000)
-"""Statements once compiled, for all gateways of a process: each run opens one of its own."""
 _PATIENCE = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -132,13 +129,7 @@ class Gateway:
 
     @cached_property
     def _engine(self) -> Engine:
-        return create_engine(
-            self.url,
-            pool_pre_ping=True,
-            pool_size=4,
-            connect_args=_PATIENCE,
-            execution_options={"compiled_cache": _STATEMENTS},
-        )
+        return create_engine(self.url, pool_pre_ping=True, pool_size=4, connect_args=_PATIENCE)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -10,12 +10,14 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.event import listen
 
-from ilyama_assets.drains.projection import projected
+from ilyama_assets.drains.projection import projected, without
 from ilyama_protocol.intake.datapoints import DatapointKind
 from ilyama_protocol.intake.outcomes import CurrentValue, CurrentValues
 from ilyama_protocol.moments import micros
 from ilyama_resources.postgres.copying import shown
+from ilyama_resources.postgres.current_instances import CurrentInstances
 from ilyama_resources.postgres.current_values import CurrentValueFilter, CurrentValueRecord
 from tests.platform import Platform
 
@@ -33,6 +35,7 @@ class Model:
 
     def __init__(self) -> None:
         self.values: dict[Named, tuple[CurrentValue, int]] = {}
+        self.stopped: set[tuple[str, str]] = set()
 
     def take(self, devices: list[tuple[str, CurrentValues]], drain_id: int) -> None:
         """Keep what outdoes the value that stands."""
@@ -40,11 +43,14 @@ class Model:
             for key, of_key in current.items():
                 for instance, value in of_key.items():
                     name = (device_id, key, instance)
+                    if (device_id, value.source_table) in self.stopped:
+                        continue
                     if name not in self.values or value.outdoes(self.values[name][0]):
                         self.values[name] = (value, drain_id)
 
     def stop(self, device_id: str, source_table: str) -> None:
-        """Forget a lineage."""
+        """Forget a lineage for good."""
+        self.stopped.add((device_id, source_table))
         self.values = {
             name: told
             for name, told in self.values.items()
@@ -91,7 +97,8 @@ def test_the_newest_of_every_key_is_served(platform_without_spark: Platform, see
     for drain_id in range(1, 13):
         devices = [(device_id, _random_values(random)) for device_id in DEVICES]
         with platform_without_spark.gateway.transaction() as tx:
-            tx.current_instances.advance(projected(devices), drain_id=drain_id)
+            served = without(projected(devices), model.stopped)
+            tx.current_instances.advance(served, drain_id=drain_id)
             if drain_id % 5 == 0:
                 lineage = (random.choice(DEVICES), random.choice((*TABLES.values(), "w")))
                 tx.current_instances.stop_serving([lineage])
@@ -101,9 +108,9 @@ def test_the_newest_of_every_key_is_served(platform_without_spark: Platform, see
             model.stop(*lineage)
         with platform_without_spark.gateway.transaction() as tx:
             records = list(tx.current_values.of_owners(DEVICES))
-        served = {(r.owner_id, r.key, r.instance): (_told(r), r.drain_id) for r in records}
-        assert len(served) == len(records)
-        assert served == {
+        found = {(r.owner_id, r.key, r.instance): (_told(r), r.drain_id) for r in records}
+        assert len(found) == len(records)
+        assert found == {
             name: (_expected(value), since) for name, (value, since) in model.values.items()
         }
 
@@ -144,6 +151,37 @@ def test_a_lineage_has_as_many_instances_as_it_tells_of(platform_without_spark: 
     assert counted == {("dev", "u"): 3, ("dev", "t"): 2}
 
 
+def test_a_lineage_whose_values_were_all_outdone_has_no_instances(
+    platform_without_spark: Platform,
+) -> None:
+    with platform_without_spark.gateway.transaction() as tx:
+        for drain_id, table in enumerate(("t", "u"), 1):
+            told = {"plant.a": {i: _value(drain_id, table) for i in ("1", "2")}}
+            tx.current_instances.advance(projected([("dev", told)]), drain_id=drain_id)
+        assert tx.current_instances.recount([("dev", "t"), ("dev", "u")]) == {("dev", "u"): 2}
+        late = {"plant.a": {"1": _value(0, "t")}}
+        again = tx.current_instances.advance(projected([("dev", late)]), drain_id=3)
+    assert again == {("dev", "t"): 1}
+
+
+def test_what_is_no_longer_served_is_found_by_its_owner(records: Connection) -> None:
+    fleet = [(f"d{n}", {"t.a": {str(i): _value(1, "t") for i in range(40)}}) for n in range(500)]
+    asked: list[tuple[str, Any]] = []
+
+    def note(*told: Any) -> None:
+        asked.append((told[2], told[3]))
+
+    instances = CurrentInstances(records)
+    instances.advance(projected(fleet), drain_id=1)
+    records.execute(text("ANALYZE current_instance"))
+    listen(records, "before_cursor_execute", note)
+    instances.stop_serving([("d7", "t")])
+    _, changed, removed = asked[:3]
+    for statement, values in (changed, removed):
+        plan = records.exec_driver_sql(f"EXPLAIN {statement}", values).scalars()
+        assert "Seq Scan on current_instance" not in "\n".join(plan)
+
+
 def _value(ts: int, table: str) -> CurrentValue:
     return CurrentValue(DatapointKind.METRIC, 1.5, ts, 7, table)
 
@@ -177,7 +215,7 @@ def test_values_of_older_builds_are_served_on(
     _migrate(records, command.downgrade, "0018")
     assert records.execute(view, odd).all() == as_it_is
     (parted,) = records.scalars(text("SELECT count(*) FROM current_value_record"))
-    assert parted == len(before) + 1
+    assert parted == len(before)
 
     _migrate(records, command.upgrade, "head")
     assert records.execute(view, odd).all() == as_it_is

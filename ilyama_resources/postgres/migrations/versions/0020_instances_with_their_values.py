@@ -24,6 +24,10 @@ _OF_VALUES: dict[str, Any] = {
 }
 _HEAD = "owner_kind, owner_id, provenance, family, instance"
 
+_IS_KNOWN = "strpos({key} || instance, U&'\\FFFD') = 0"
+"""A text with U+FFFD may have had U+0000 there, of which the identity was made. Nobody knows: such
+a value is served again when it next changes, and the Delta form has it."""
+
 _PACK = f"""
 INSERT INTO current_instance (identity, {_HEAD}, oldest, newest, {", ".join(_OF_VALUES)})
 SELECT encode(substring(sha256(convert_to(
@@ -34,11 +38,9 @@ SELECT encode(substring(sha256(convert_to(
 FROM (SELECT *, split_part(key, '.', 1) AS family,
              (regexp_match(contributors, '"datapoint_id":"([^"]+)"'))[1]::uuid AS datapoint_id
       FROM current_value_record) AS value
-WHERE strpos(key || instance, U&'\\FFFD') = 0
+WHERE {_IS_KNOWN.format(key="key")}
 GROUP BY {_HEAD}
 """
-"""A text with U+FFFD may have had U+0000 there, of which the identity was made. Nobody knows: such
-a value is served again when it next changes, and the Delta form has it."""
 
 _VALUES = f"""
 current_instance CROSS JOIN LATERAL
@@ -65,6 +67,7 @@ SELECT owner_kind, owner_id, value.key, instance, provenance, value.kind, value.
        value.value_text, value.ts, value.source, 'latest' AS policy,
        {_CONTRIBUTORS} AS contributors, value.updated_at, value.source_table, value.drain_id
 FROM {_VALUES}
+WHERE {_IS_KNOWN.format(key="value.key")}
 """
 _VIEW_BY_VALUE = """
 CREATE VIEW current_value AS
@@ -105,8 +108,9 @@ def upgrade() -> None:
         *(sa.Column(name, postgresql.ARRAY(of), nullable=False) for name, of in _OF_VALUES.items()),
     )
     op.execute("ALTER TABLE current_instance SET (fillfactor = 50)")
-    op.create_index("current_instance_by_family", "current_instance", ["owner_id", "family"])
     op.execute(_PACK)
+    op.create_index("current_instance_by_family", "current_instance", ["owner_id", "family"])
+    op.execute("ANALYZE current_instance")
     op.execute("DROP VIEW current_value")
     op.execute(_VIEW)
     op.drop_table("current_value_record")
