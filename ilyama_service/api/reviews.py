@@ -119,8 +119,20 @@ class LaterBody(ActBody):
     )
 
 
+_NARROWING = ("source_table", "project", "device")
+
+
 class ClosingBody(MutationBody):
     """Which open reviews are closed together; what is left out does not narrow."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": [name], "properties": {name: {"type": "string"}}}
+                for name in _NARROWING
+            ]
+        }
+    )
 
     state: Literal[ReviewState.QUEUED, ReviewState.IN_REVIEW] | None = None
     source_table: str | None = None
@@ -131,7 +143,7 @@ class ClosingBody(MutationBody):
 
     @model_validator(mode="after")
     def _narrows(self) -> Self:
-        if (self.source_table, self.project, self.device) == (None, None, None):
+        if all(getattr(self, name) is None for name in _NARROWING):
             raise ValueError("name a source_table, a project or a device")
         return self
 
@@ -235,7 +247,7 @@ async def decide_columns(mutation: MutationHere, review_id: ReviewId) -> Respons
 
 
 @router.post(
-    "/v1/reviews/reject",
+    "/v1/open-reviews/reject",
     response_model=ReviewsClosed,
     responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
     openapi_extra=described(ClosingBody, required=True),
@@ -249,7 +261,7 @@ async def reject_reviews(mutation: MutationHere) -> Response:
 
 
 @router.post(
-    "/v1/reviews/abandon",
+    "/v1/open-reviews/abandon",
     response_model=ReviewsClosed,
     responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
     openapi_extra=described(ClosingBody, required=True),

@@ -119,22 +119,22 @@ def client(own_api: ApiServer) -> Iterator[httpx.Client]:
 
 def test_the_api_closes_them_once_for_each_key(gateway: Gateway, client: httpx.Client) -> None:
     body, key = {"device": "dev-2", "note": "junk"}, {"Idempotency-Key": str(uuid4())}
-    tried = client.post("/v1/reviews/abandon", json=body | {"dry_run": True})
+    tried = client.post("/v1/open-reviews/abandon", json=body | {"dry_run": True})
     assert (tried.status_code, tried.json()) == (200, {"closed": 0, "left": 3})
     assert states(gateway, "dev-2") == ["queued"] * 3
 
-    answers = [client.post("/v1/reviews/abandon", json=body, headers=key) for _ in range(2)]
+    answers = [client.post("/v1/open-reviews/abandon", json=body, headers=key) for _ in range(2)]
 
     assert [(a.status_code, a.json()) for a in answers] == [(200, {"closed": 3, "left": 0})] * 2
     assert states(gateway, "dev-2") == ["abandoned"] * 3
     with gateway.transaction() as tx:
         assert len(tx.audit.page(AuditFilter(verb="abandon"), limit=100)) == 3
-    assert client.post("/v1/reviews/abandon", json=body).status_code == 404
+    assert client.post("/v1/open-reviews/abandon", json=body).status_code == 404
 
 
 def test_the_api_closes_not_simply_everything(gateway: Gateway, client: httpx.Client) -> None:
     for body in ({}, {"state": "queued"}, {"device": "dev-1", "state": "approved"}):
-        assert client.post("/v1/reviews/reject", json=body).status_code == 422
+        assert client.post("/v1/open-reviews/reject", json=body).status_code == 422
     assert client.post("/v1/reviews/approve", json={"device": "dev-1"}).status_code == 405
     assert {review.state for review in reviews(gateway)} == {ReviewState.QUEUED}
 
