@@ -281,7 +281,9 @@ def _take(engine: IntakeEngine, arrived: Message | Decided, *, stage_with: str |
 def _backlog(device_id: str, decisions: Decisions, drain_id: int) -> list[StagedSum]:
     """What was set aside of a device."""
     return [
-        StagedSum(device_id, *place, drain_id, rows, decisions.staged_bytes[place])
+        StagedSum(
+            device_id, *place, drain_id, rows, decisions.staged_bytes[place], decisions.turns[place]
+        )
         for place, rows in decisions.staged_rows.items()
     ]
 

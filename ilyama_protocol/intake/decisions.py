@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ilyama_protocol.intake.conflicts import Conflict
 from ilyama_protocol.intake.datapoints import DatapointKind, Points
@@ -54,6 +54,11 @@ class BacklogPlace(NamedTuple):
     schema_hash: str = ""
 
 
+Turn: TypeAlias = tuple[int, ...]
+"""When staged rows are released: nothing for telemetry and whole messages, which are first, else
+the rank of the epoch and the lowest `commit_seq`."""
+
+
 class PauseAsked(NamedTuple):
     """A table of a device that is paused from now on, with a word for the operator."""
 
@@ -92,6 +97,7 @@ class Decisions:
         self.pauses: list[PauseAsked] = []
         self.staged_rows: Counter[BacklogPlace] = Counter()
         self.staged_bytes: Counter[BacklogPlace] = Counter()
+        self.turns: dict[BacklogPlace, Turn] = {}
         self.needs: list[Need] = []
         self._numbers: dict[Numbering, list[Island]] = {}
         self._numbered_at = 0
@@ -194,7 +200,8 @@ class Decisions:
         self.outcomes.set_aside(staged)
         batch = staged.rows.batch
         place = BacklogPlace(batch.source_table, staged.reason, batch.schema_hash)
-        self._add_to_backlog(place, len(staged.rows.rows), staged.bytes)
+        turn = (self.state.rank(batch.journal_epoch), batch.first_commit_seq)
+        self._add_to_backlog(place, len(staged.rows.rows), staged.bytes, turn)
 
     def stage_samples(self, staged: StagedSamples) -> None:
         """Set a decided telemetry batch aside."""
@@ -203,9 +210,10 @@ class Decisions:
         place = BacklogPlace(batch.source_table, staged.reason, batch.schema_hash)
         self._add_to_backlog(place, len(batch.ts_us), staged.bytes)
 
-    def _add_to_backlog(self, place: BacklogPlace, rows: int, size: int) -> None:
+    def _add_to_backlog(self, place: BacklogPlace, rows: int, size: int, turn: Turn = ()) -> None:
         self.staged_rows[place] += rows
         self.staged_bytes[place] += size
+        self.turns[place] = min(turn, self.turns.get(place, turn))
 
     def account(
         self,

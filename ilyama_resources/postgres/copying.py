@@ -108,4 +108,6 @@ def _field(value: Any) -> str:
         return "\\N"
     if isinstance(value, float):
         return repr(value)
+    if isinstance(value, tuple):
+        return f"{{{','.join(map(str, value))}}}"
     return str(value).translate(_ESCAPES)

@@ -115,14 +115,16 @@ STAGED_BACKLOG = Table(
     Column("drain_id", BigInteger, primary_key=True),
     Column("rows", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
+    Column("turn", ARRAY(BigInteger, as_tuple=True), nullable=False, server_default="{}"),
     Column("retry", Boolean, nullable=False, server_default="false"),
     Column("released_in", BigInteger),
     Column("missing", Boolean, nullable=False, server_default="false"),
 )
 """What each drain has set aside; `released_in` is the drain that has materialized it since.
 
-`missing` was not found by a release, and waits for somebody who asks for another attempt.
-Of whole messages the schema is not known: its hash is empty."""
+Releases follow `turn`: nothing for telemetry and whole messages, which are first, else the rank of
+the epoch and the lowest `commit_seq`. `missing` was not found by a release, and waits for somebody
+who asks for another attempt. Of whole messages the schema is not known: its hash is empty."""
 
 SEQUENCE_RESET = Table(
     "sequence_reset",

@@ -39,6 +39,8 @@ class StagedSum(NamedTuple):
     drain_id: int
     rows: int
     bytes: int
+    turn: tuple[int, ...] = ()
+    """Its place among what is released; sums of older builds have none and are first."""
 
 
 class FreeRows(NamedTuple):
@@ -164,21 +166,24 @@ class StagedBacklog:
         return FreeRows(lineages, int(rows), int(size))
 
     def releasable(self, *, at_most_bytes: int) -> list[StagedSum]:
-        """What can be released now, the oldest first: one lineage at least, then up to a size.
+        """What can be released now, in turn: one lineage at least, then up to a size.
 
         What one drain staged of a lineage stays together: its order would be lost between two.
         """
-        oldest_first = (STAGED_BACKLOG.c.drain_id, *_FIELDS[:4])
-        size, together = func.sum(STAGED_BACKLOG.c.bytes), oldest_first[:3]
-        upto = size.over(order_by=together)
-        before = upto - size.over(partition_by=together)
-        sizes = (upto.label("upto"), before.label("before"))
-        free = select(*_FIELDS, *sizes).where(_IS_STAGED, _is_free()).subquery()
-        query = select(*(free.c[name] for name in StagedSum._fields)).where(
-            or_(free.c.before == 0, free.c.upto <= at_most_bytes)
+        together = [STAGED_BACKLOG.c[name] for name in ("drain_id", "device_id", "source_table")]
+        turn = func.min(STAGED_BACKLOG.c.turn).over(partition_by=together)
+        free = select(*_FIELDS, turn.label("first")).where(_IS_STAGED, _is_free()).subquery()
+        in_turn = [free.c.first, *(free.c[column.name] for column in together)]
+        size = func.sum(free.c.bytes)
+        upto = size.over(order_by=in_turn)
+        before = upto - size.over(partition_by=in_turn)
+        sized = select(free, upto.label("upto"), before.label("before")).subquery()
+        query = select(*(sized.c[name] for name in StagedSum._fields)).where(
+            or_(sized.c.before == 0, sized.c.upto <= at_most_bytes)
         )
-        query = query.order_by(*(free.c[column.name] for column in oldest_first))
-        return [StagedSum(*row) for row in self._connection.execute(query)]
+        order = [*(column.name for column in in_turn), "turn", "staging_reason", "schema_hash"]
+        rows = self._connection.execute(query.order_by(*(sized.c[name] for name in order)))
+        return [StagedSum(*row) for row in rows]
 
     def of_schema(
         self, source_table: str, schema_hash: str, *, device_ids: Iterable[str]

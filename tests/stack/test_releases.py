@@ -135,6 +135,30 @@ def test_what_one_drain_staged_of_a_lineage_is_released_together(gateway: Gatewa
     assert free(gateway, 400) == [*both, staged("dev-2"), staged("dev-1", 2)]
 
 
+def test_telemetry_is_released_first_then_rows_by_epoch_and_commit(gateway: Gateway) -> None:
+    register(gateway, "dev-1")
+    turns = [(1, 5), (0, 70), (), (0, 8), ()]
+    sums = [staged("dev-1", drain)._replace(turn=turn) for drain, turn in enumerate(turns, 1)]
+    stage(gateway, *sums)
+
+    order = [3, 5, 4, 2, 1]
+    assert [found.drain_id for found in free(gateway)] == order
+    assert [found.drain_id for found in free(gateway, 300)] == order[:3]
+    assert free(gateway, 100) == [sums[2]]
+
+
+def test_what_one_drain_staged_of_a_lineage_has_the_first_turn_of_it(gateway: Gateway) -> None:
+    register(gateway, "dev-1")
+    early, late = (
+        staged("dev-1", 2)._replace(schema_hash=name, turn=turn)
+        for name, turn in (("b", (0, 1)), ("a", (0, 90)))
+    )
+    between = staged("dev-1", 1)._replace(turn=(0, 50))
+    stage(gateway, early, late, between)
+
+    assert free(gateway) == [early, late, between]
+
+
 def test_what_was_reviewed_waits_behind_what_a_pause_holds(gateway: Gateway) -> None:
     register(gateway, "dev-1", "dev-2")
     older, reviewed = staged("dev-1", 1), waiting("dev-1")._replace(drain_id=2)

@@ -17,6 +17,7 @@ from tests.unit.intake.traffic import (
     NOW,
     TABLE,
     A,
+    B,
     accepted_places,
     batch,
     change,
@@ -88,6 +89,15 @@ def test_the_backlog_is_counted_in_rows_and_payload_bytes() -> None:
     ((place, rows),) = engine.decisions.staged_rows.items()
     assert (place.source_table, place.reason, rows) == (TABLE, "lineage_paused", 2)
     assert engine.decisions.staged_bytes[place] == len(payload)
+
+
+def test_the_turn_of_staged_rows_is_that_of_the_first_of_them() -> None:
+    first, second = (batch(change(n), change(n + 4), epoch=epoch) for n, epoch in ((7, A), (3, B)))
+    engine = decided([first, second], _engine(PauseReason.OPERATOR))
+    assert [*engine.decisions.turns.values()] == [(0, 7)]
+
+    engine = decided([second, first], _engine(PauseReason.OPERATOR))
+    assert [*engine.decisions.turns.values()] == [(0, 3)]
 
 
 def test_released_rows_are_what_they_would_have_been() -> None:
