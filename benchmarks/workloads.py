@@ -50,6 +50,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         """Give every device a journal."""
+        self._announced: set[tuple[str, int]] = set()
         self._identifiers = Identifiers(random.Random(self.seed))
         self._rng = np.random.default_rng(self.seed)
         self._epochs = [self._identifiers.uuid7() for _ in range(self.devices)]
@@ -82,7 +83,8 @@ class Fleet:
             "first_commit_seq": first,
             "last_commit_seq": first + rows - 1,
         }
-        if first == 1:
+        if (self.table, device) not in self._announced:
+            self._announced.add((self.table, device))
             head["schema_columns"] = _declared(self.table)
         opened = msgspec.json.encode(head).removesuffix(b"}")
         return b'%b,"rows":[%b]}' % (opened, ",".join(self._rows(first, rows)).encode())
@@ -115,10 +117,12 @@ class SampledFleet:
     seed: int
     devices: int = DEVICES
     slug: str = "bench"
+    table: str = TABLE
     sent: int = 0
 
     def __post_init__(self) -> None:
         """Begin where the other fleets do."""
+        self._announced: set[tuple[str, int]] = set()
         self._identifiers = Identifiers(random.Random(self.seed))
         self._rng = np.random.default_rng(self.seed)
 
@@ -135,23 +139,24 @@ class SampledFleet:
         topic = f"{self.device_id(device)}/sync/telemetry/batch"
         landed_at = START_US + self.sent * MICROSECONDS_APART
         self.sent += 1
-        return Event(topic, self._payload(turn, rows), landed_at)
+        return Event(topic, self._payload(device, turn, rows), landed_at)
 
-    def _payload(self, turn: int, rows: int) -> bytes:
+    def _payload(self, device: int, turn: int, rows: int) -> bytes:
         moments = _moments(turn, rows)
         head = {
             "format_version": 1,
             "capture_strategy": "sqlite_telemetry_batch_v1",
             "batch_id": self._identifiers.uuid7(),
             "batch_seq": turn,
-            "source_table": TABLE,
-            "schema_hash": schema_hash(TABLE, COLUMNS),
+            "source_table": self.table,
+            "schema_hash": schema_hash(self.table, COLUMNS),
             "cursor_start_ts": moments[0],
             "cursor_end_ts": moments[-1],
             "row_count": rows,
         }
-        if turn == 0:
-            head["schema_columns"] = _declared(TABLE)
+        if (self.table, device) not in self._announced:
+            self._announced.add((self.table, device))
+            head["schema_columns"] = _declared(self.table)
         opened = msgspec.json.encode(head).removesuffix(b"}")
         return b'%b,"rows":[%b]}' % (opened, ",".join(self._rows(moments)).encode())
 
