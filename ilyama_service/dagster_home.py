@@ -28,8 +28,8 @@ def _stored_by(module: str, name: str) -> dict[str, Any]:
 
 
 _CONFIGURATION: Final[dict[str, Any]] = {
-    "event_log_storage": _stored_by("ilyama_service.dagster_event_log", "RememberingEventLog"),
-    "run_storage": _stored_by("dagster_postgres.run_storage", "PostgresRunStorage"),
+    "event_log_storage": _stored_by("ilyama_service.dagster_storage", "RememberingEventLog"),
+    "run_storage": _stored_by("ilyama_service.dagster_storage", "RememberingRuns"),
     "schedule_storage": _stored_by("dagster_postgres.schedule_storage", "PostgresScheduleStorage"),
     "telemetry": {"enabled": False},
     "nux": {"enabled": False},

@@ -1,4 +1,4 @@
-"""Dagster's event log in Postgres, without asking Postgres the same thing for every event."""
+"""Dagster's storage in Postgres, without asking Postgres the same thing again and again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,37 @@ from typing import Any
 
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres.event_log import PostgresEventLogStorage
+from dagster_postgres.run_storage import PostgresRunStorage
 from sqlalchemy import Connection
+
+
+class RememberingRuns(PostgresRunStorage):
+    """Dagster's own reads the catalog of Postgres for every change of a run.
+
+    It looks whether columns of an older release are there yet; one that was there is there.
+    """
+
+    def __init__(self, *words: Any, **named: Any) -> None:
+        """Know of nothing yet."""
+        self._has_stats = self._has_backfills = False
+        super().__init__(*words, **named)
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
+    ) -> RememberingRuns:
+        """Make the storage that Dagster's configuration asks for."""
+        return cls(inst_data=inst_data, **config_value)
+
+    def has_run_stats_index_cols(self) -> bool:
+        """Whether runs have the columns of their times."""
+        self._has_stats = self._has_stats or super().has_run_stats_index_cols()
+        return self._has_stats
+
+    def has_backfill_id_column(self) -> bool:
+        """Whether runs have the column of their backfill."""
+        self._has_backfills = self._has_backfills or super().has_backfill_id_column()
+        return self._has_backfills
 
 
 class RememberingEventLog(PostgresEventLogStorage):

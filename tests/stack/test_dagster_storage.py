@@ -1,15 +1,15 @@
-"""Dagster's event log asks Postgres for its tables and columns once."""
+"""Dagster's storage asks Postgres for its tables and columns once."""
 
 from collections.abc import Iterator
 
 import pytest
-from dagster import AssetKey, AssetMaterialization, DagsterInstance
+from dagster import AssetKey, AssetMaterialization, DagsterInstance, job, op
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from ilyama_service.dagster_event_log import RememberingEventLog
 from ilyama_service.dagster_home import HOME_VARIABLE, URL_VARIABLE, DagsterHome
 from ilyama_service.dagster_instances import foreground_instance
+from ilyama_service.dagster_storage import RememberingEventLog, RememberingRuns
 from tests.platform import Platform
 
 ASSET = AssetKey("some_table")
@@ -54,6 +54,34 @@ def test_the_catalog_is_not_read_again_for_every_event(
     stored = instance.fetch_materializations(ASSET, limit=2).records
     told = [record.asset_materialization for record in stored]
     assert [one.tags for one in told if one is not None] == [{"a": "c"}, {"a": "b"}]
+
+
+def test_the_catalog_is_not_read_again_for_every_run(
+    catalog_reads: list[str], instance: DagsterInstance
+) -> None:
+    assert isinstance(instance.run_storage, RememberingRuns)
+    first = _nothing.execute_in_process(instance=instance)
+    assert catalog_reads
+    catalog_reads.clear()
+
+    second = _nothing.execute_in_process(instance=instance)
+
+    assert catalog_reads == []
+    assert {run.run_id for run in instance.get_runs()} == {first.run_id, second.run_id}
+    stats = instance.get_run_record_by_id(second.run_id)
+    assert stats is not None
+    assert stats.start_time
+    assert stats.end_time
+
+
+@op
+def _do_nothing() -> None:
+    pass
+
+
+@job
+def _nothing() -> None:
+    _do_nothing()
 
 
 def test_a_partition_is_asked_for_until_it_is_there_and_again_when_it_was_deleted(
