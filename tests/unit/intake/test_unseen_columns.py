@@ -69,6 +69,26 @@ def test_a_review_of_an_announced_schema_shows_what_the_first_rows_had() -> None
     assert review.seen == ("a",)
 
 
+OLDER, NEWER = columns(v="TEXT", w="REAL"), columns(v="INTEGER")
+
+
+def test_a_review_takes_up_columns_that_a_later_batch_announces() -> None:
+    """The first question of the schema is ambiguous, the next one breaking."""
+    payloads = [
+        batch(change(1, row={"v": "x", "w": 1.5}), number=1, schema=OLDER),
+        batch(change(2, row={"v": 1, "x": 2}), number=2, schema=NEWER, announce=False),
+        batch(change(3, row={"v": 2, "y": 3}), number=3, schema=NEWER),
+        batch(change(4, row={"v": 3, "z": 4}), number=4, schema=NEWER),
+    ]
+    met = decided(payloads, engine(rulings=SchemaRulings(None, ProjectRules(LENIENT))))
+    (review,) = met.decisions.schemas.reviews.values()
+
+    assert (review.schema_class, review.columns) == ("breaking", NEWER)
+    assert (review.diff.dropped, review.diff.affinity_changed) == (("w",), ("v",))
+    assert review.last_accepted == schema_hash(TABLE, OLDER)
+    assert (review.received_at, review.seen) == (NOW + 1_000_000, ("v", "x", "y"))
+
+
 def test_what_an_approval_does_not_name_is_not_published() -> None:
     assert keys(took(FIRST, SECOND, approved=IGNORED)) == []
     assert keys(took(FIRST, SECOND, approved={"a": MIRRORED})) == [f"{TABLE}.a", f"{TABLE}.a"]
