@@ -204,6 +204,16 @@ def test_what_nobody_was_asked_about_is_asked_when_there_is_room(gateway: Gatewa
     assert waiting(gateway) == 0
 
 
+def test_each_open_schema_counts_the_rows_that_wait_with_itself(gateway: Gateway) -> None:
+    queue(gateway, asked("dev-1"), asked("dev-1", OTHER, received_at=2_000))
+    for drain_id, schema_hash in enumerate((HASH, HASH, HASH, OTHER)):
+        stage(gateway, schema_hash, drain_id=drain_id)
+
+    with gateway.transaction() as tx:
+        waiting_with = {s.schema_hash: s.staged_rows for s in tx.open_reviews.schemas(limit=5)}
+    assert waiting_with == {HASH: 3, OTHER: 1}
+
+
 def test_what_is_asked_late_has_the_columns_that_were_announced(gateway: Gateway) -> None:
     """They may lie on the shelf, and the next batch of the schema need not tell them."""
     stage(gateway, HASH, drain_id=1)
