@@ -9,17 +9,12 @@ from ilyama_protocol.governance.bindings import MIRRORED, Actions, ColumnAction,
 from ilyama_protocol.governance.policies import FirstSchema, Policy
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules
 from ilyama_protocol.intake.engine import IntakeEngine
-from ilyama_protocol.intake.outcomes import Arrival, DecidedRows
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.mirror_types import kept_out_until, unmirrored_columns
-from ilyama_protocol.topics import parse_topic
-from ilyama_protocol.validation import validate
 from tests.unit.intake.traffic import (
-    DEVICE_ID,
     NOW,
     TABLE,
-    TOPIC,
     UNNAMED_SCHEMA,
     batch,
     change,
@@ -27,6 +22,7 @@ from tests.unit.intake.traffic import (
     decided,
     engine,
     message,
+    staged,
 )
 
 STRICT, LENIENT = Policy(FirstSchema.REVIEW), Policy(FirstSchema.ACCEPT)
@@ -98,7 +94,7 @@ def test_nor_is_it_when_staged_rows_are_released() -> None:
     state = took(FIRST, SECOND).decisions.state
     device = DeviceRules(approved={TABLE: {UNNAMED_SCHEMA: IGNORED}})
     releasing = engine(state.copy(), rulings=SchemaRulings(device, ProjectRules(STRICT)))
-    releasing.release(_staged(batch(change(2, row=SECOND), number=2)))
+    releasing.release(staged(batch(change(2, row=SECOND), number=2)))
 
     assert len(releasing.decisions.outcomes.accepted) == 1
     assert keys(releasing) == []
@@ -147,7 +143,7 @@ def released(*payloads: tuple[bytes, int], state: DeviceState | None = None) -> 
     before = state or staging.decisions.state
     releasing = engine(before.copy(), rulings=approving(None))
     for payload, second in payloads:
-        releasing.release(_staged(payload, second))
+        releasing.release(staged(payload, second))
     return releasing
 
 
@@ -181,10 +177,3 @@ def test_what_was_shown_before_the_columns_were_announced_stays_shown() -> None:
     late_release = released((EARLY, 0), state=accepted)
 
     assert keys(late_release) == [f"{TABLE}.a", f"{TABLE}.secret"]
-
-
-def _staged(payload: bytes, second: int = 1) -> DecidedRows:
-    address = parse_topic(TOPIC)
-    read = validate(address.kind, payload, registered=True)
-    arrival = Arrival(message(payload), address, DEVICE_ID, NOW + second * 1_000_000, "", "1.0")
-    return DecidedRows(arrival, read, [0], set())  # type: ignore[arg-type]
