@@ -1,6 +1,7 @@
 """Schemas that change in the field: drains ask, people decide, and rows come as approved."""
 
 import json
+import shlex
 from datetime import date
 from itertools import groupby
 
@@ -85,7 +86,17 @@ def test_a_fleet_with_new_firmware_waits_and_goes_on_with_one_approval(platform:
     assert (trial["complete"], trial["result"]["would_materialize"]) == (True, 4)
 
     mapped = ("--column", "w=map:site.flow", "--column", "v=ignore")
-    platform.ilyama("review", "approve", str(asked[0].review_id), *mapped)
+    page = platform.ilyama("review", "show", str(asked[0].review_id), *mapped)
+    told, command = page.splitlines()[-1].split(None, 1)
+    assert told == "approve"
+    assert shlex.split(command)[-6:] == ["--version", "1", *mapped]
+    printed = platform.ilyama(*shlex.split(command)[1:])
+    assert printed.splitlines() == [
+        f"Review {asked[0].review_id} is approved, version 2.",
+        "This is the approval of version 1, by column:",
+        "column     v -> ignore",
+        "column     w -> map:site.flow",
+    ]
     assert {review.state for review in reviews(gateway)} == {"approved"}
     drained(platform)
     drained(platform, sent(batch(change(9, pk=9, row={"v": "y", "w": 4.5}), schema=OTHER), at=20))
