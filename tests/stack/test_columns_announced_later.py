@@ -35,8 +35,9 @@ def gateway(platform_without_spark: Platform) -> Gateway:
 
 def unannounced(device_id: str, **others: object) -> ReviewAsked:
     """What a drain asks about a schema of which it knows the hash."""
-    ambiguous = {"schema_class": SchemaClass.AMBIGUOUS, "diff": SchemaDiff(), "columns": None}
-    return asked(device_id, **ambiguous | {"seen": ("id",)} | others)
+    ambiguous: dict[str, object] = {"schema_class": SchemaClass.AMBIGUOUS, "diff": SchemaDiff()}
+    unknown: dict[str, object] = {"columns": None, "seen": ("id",)}
+    return asked(device_id, HASH, **ambiguous | unknown | others)
 
 
 def announce(gateway: Gateway, device_id: str) -> None:
