@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,9 @@ _DIGEST_BITS = 62
 DELETED_COLUMN = "__deleted"
 """The platform's own column, which says whether a row is deleted."""
 _ESCAPED_DELETED_COLUMN = "%5F_deleted"
+MAX_KEY = 512
+"""No datapoint key that a person chooses has more code points."""
+_NO_TEXT = frozenset({"Cc", "Cs"})
 
 
 def is_uuid(text: str) -> bool:
@@ -64,6 +68,19 @@ def key_of(source_table: str, column: str | None) -> str:
     else:
         last = _ESCAPED_DELETED_COLUMN if column == DELETED_COLUMN else escape_key(column)
     return f"{escape_key(source_table)}.{last}"
+
+
+def key_fault(key: str) -> str | None:
+    """Why a person cannot choose a text as a datapoint key; None when they can."""
+    if not key:
+        return "a datapoint key is not empty"
+    if len(key) > MAX_KEY:
+        return f"a datapoint key has at most {MAX_KEY} characters, not {len(key):,}"
+    if any(unicodedata.category(character) in _NO_TEXT for character in key):
+        return "a datapoint key has no control characters"
+    if key.rpartition(".")[2] == DELETED_COLUMN:
+        return f"a datapoint key does not end in {DELETED_COLUMN}, which is the platform's own"
+    return None
 
 
 def instances_of(batch: PrimaryKeys) -> list[str]:

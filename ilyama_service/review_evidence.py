@@ -20,7 +20,7 @@ from ilyama_protocol.governance.dry_run import (
 )
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.reviews import Review, Sharer
-from ilyama_resources.staged_samples import staged_sample
+from ilyama_resources.staged_samples import Sampled, staged_sample
 
 MOST_ROWS = 10_000
 MOST_BYTES = 64 * 1024 * 1024
@@ -81,7 +81,8 @@ def evidence_of(
     alike = tx.reviews.alike(review)
     devices = sorted({other.device_id for other in alike})
     sums = tx.backlog.of_schema(review.source_table, review.schema_hash, device_ids=devices)
-    rows = staged_sample(warehouse, sums, most=MOST_ROWS, most_bytes=MOST_BYTES)
+    sample = staged_sample(warehouse, sums, most=MOST_ROWS, most_bytes=MOST_BYTES)
+    rows = _typed(tx, review, sample)
     staged = Staged(sum(s.rows for s in sums), sum(s.bytes for s in sums))
     last = review.evidence.get("last_accepted")
     return Evidence(
@@ -94,6 +95,18 @@ def evidence_of(
         dry_run=Trial(len(rows) == staged.rows, dry_run(rows, review.columns, chosen)),
         waiting=tx.review_queue.waiting((review.device_id, review.source_table)),
     )
+
+
+def _typed(tx: Transaction, review: Review, sample: Sequence[Sampled]) -> list[StagedRow]:
+    """Rows as a release reads them: with their columns only if these were announced before."""
+    devices = {sampled.device_id for sampled in sample}
+    since = tx.device_states.bound_since(
+        review.source_table, review.schema_hash, device_ids=devices
+    )
+    return [
+        row._replace(typed=since.get(device_id, received_at + 1) <= received_at)
+        for device_id, received_at, row in sample
+    ]
 
 
 def _senders(alike: Sequence[Sharer], devices: Sequence[str]) -> Senders:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from contextlib import closing
 from importlib.resources import files
+from typing import Any
 from uuid import uuid4
 
 import psycopg2
+from alembic.config import Config
 from psycopg2 import sql
+from sqlalchemy import Connection
 from sqlalchemy.engine import make_url
 
 from ilyama_resources.postgres import Gateway
@@ -25,6 +29,15 @@ def fresh_database(postgres_url: str) -> str:
                 _make_template(shared, template)
         _execute(postgres_url, "CREATE DATABASE {} TEMPLATE {}", name, template)
     return _beside(postgres_url, name)
+
+
+def migrate(records: Connection, way: Callable[[Config, str], None], revision: str) -> None:
+    """Take the records up or down to a revision."""
+    config: Any = Config()
+    config.set_main_option("script_location", "ilyama_resources:postgres/migrations")
+    config.attributes["connection"] = records
+    way(config, revision)
+    records.commit()
 
 
 def template_name() -> str:

@@ -277,7 +277,9 @@ class MemoryPlatform:
         for table_name, reason, _ in engine.decisions.pauses:
             self.pause((device_id or "", table_name), reason)
         for (table_name, schema_hash), review in engine.decisions.schemas.reviews.items():
-            self.reviews.setdefault((device_id or "", table_name, schema_hash), review)
+            named = (device_id or "", table_name, schema_hash)
+            asked = self.reviews.get(named)
+            self.reviews[named] = review if asked is None else asked.joined(review)
             self.pause((device_id or "", table_name), "schema_review")
         for place, bound in engine.decisions.schemas.shelved.items():
             self._shelf.setdefault((device_id or "", *place), bound)

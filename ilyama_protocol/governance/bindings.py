@@ -10,7 +10,7 @@ import msgspec
 
 from ilyama_protocol.fingerprint import METRIC_AFFINITIES, SchemaColumn
 from ilyama_protocol.governance.policies import Policy
-from ilyama_protocol.identifiers import key_of
+from ilyama_protocol.identifiers import key_fault, key_of
 
 
 class Verb(StrEnum):
@@ -210,7 +210,9 @@ class Approval(NamedTuple):
         for column, action in self.actions.items():
             if action.key is not None and action.verb not in NAMES_A_KEY:
                 yield ActionFault(column, f"{action.verb} takes no datapoint key")
-            if action.verb is Verb.MAP or action.key in self.kinds:
+            elif action.key is not None and (fault := key_fault(action.key)) is not None:
+                yield ActionFault(column, fault)
+            elif action.verb is Verb.MAP or action.key in self.kinds:
                 yield from self._wrong_target(column, action.key, kinds.get(column))
 
     def _wrong_target(
@@ -232,7 +234,7 @@ class Approval(NamedTuple):
 
     def _meeting(self) -> Iterator[ActionFault]:
         """Two columns of one row under one key would be two values at one moment."""
-        taken: dict[str, str] = {key_of(self.source_table, None): "the platform itself"}
+        taken: dict[str, str] = {}
         for column, action in sorted(self.actions.items()):
             key = key_under(action, self.source_table, column)
             if key is not None and key in taken:

@@ -24,11 +24,15 @@ _TOLD_BY_A_DATAPOINT = ("insert", "delete")
 
 
 class StagedRow(NamedTuple):
-    """A row that is set aside; one of telemetry has neither operation nor key."""
+    """A row that is set aside; one of telemetry has neither operation nor key.
+
+    It is `typed` when its device had announced the columns by the time it came.
+    """
 
     content: Mapping[str, Any]
     op: str | None = None
     pk: Mapping[str, Any] = {}
+    typed: bool = True
 
 
 class DryRun(msgspec.Struct):
@@ -44,18 +48,19 @@ class DryRun(msgspec.Struct):
 def dry_run(
     rows: Iterable[StagedRow], columns: Iterable[SchemaColumn] | None, actions: Actions
 ) -> DryRun:
-    """Count what approving these actions would make of rows."""
-    known = {column.name: column for column in columns or ()}
-    waits = keeps_paused(actions, known.values())
+    """Count what approving these actions would make of rows; without columns none is typed."""
+    known = None if columns is None else {column.name: column for column in columns}
+    waits = keeps_paused(actions, (known or {}).values())
     found = DryRun()
     for row in rows:
+        typed_by = known if row.typed else None
         found.rows += 1
-        if waits or not _is_whole(row, known, actions):
+        if waits or not _is_whole(row, typed_by or {}, actions):
             found.would_stay_staged += 1
         else:
             found.would_materialize += 1
             found.datapoints += row.op in _TOLD_BY_A_DATAPOINT
-            _count_values(found, row.content, known, actions, typed=columns is not None)
+            _count_values(found, row.content, typed_by, actions)
     return found
 
 
@@ -89,21 +94,24 @@ def touched_assets(
 
 
 def _published_kinds(
-    rows: Iterable[StagedRow], columns: Iterable[SchemaColumn] | None, actions: Actions
+    rows: Sequence[StagedRow], columns: Iterable[SchemaColumn] | None, actions: Actions
 ) -> set[str]:
-    """The kinds of datapoints that columns give; where none were announced, by their values."""
+    """The kinds of datapoints that columns give; of rows that came before them, by their values."""
     if columns is not None:
-        return {kind_of(c) for c in columns if actions.get(c.name, MIRRORED).verb not in SILENT}
+        told = {kind_of(c) for c in columns if actions.get(c.name, MIRRORED).verb not in SILENT}
+        return told | _kinds_of_values((row for row in rows if not row.typed), actions)
     if all(action.verb in SILENT for action in actions.values()):
         return set()
-    values = (
-        value
+    return _kinds_of_values(rows, actions) or {"metric", "state"}
+
+
+def _kinds_of_values(rows: Iterable[StagedRow], actions: Actions) -> set[str]:
+    return {
+        "metric" if type(value) in _NUMBERS else "state"
         for row in rows
         for name, value in row.content.items()
-        if value is not None and actions.get(name, MIRRORED).verb not in SILENT
-    )
-    seen = {"metric" if type(value) in _NUMBERS else "state" for value in values}
-    return seen or {"metric", "state"}
+        if value is not None and actions.get(name, DEFERRED).verb not in SILENT
+    }
 
 
 def fits(value: Any, column: SchemaColumn) -> bool:
@@ -129,15 +137,13 @@ def _is_whole(row: StagedRow, columns: Mapping[str, SchemaColumn], actions: Acti
 def _count_values(
     found: DryRun,
     row: Mapping[str, Any],
-    columns: Mapping[str, SchemaColumn],
+    columns: Mapping[str, SchemaColumn] | None,
     actions: Actions,
-    *,
-    typed: bool,
 ) -> None:
     for name, value in row.items():
-        if actions.get(name, DEFERRED).verb in SILENT or (typed and name not in columns):
+        if actions.get(name, DEFERRED).verb in SILENT:
             continue
-        if typed and not fits(value, columns[name]):
-            found.values_quarantined += 1
-        else:
+        if columns is None or (name in columns and fits(value, columns[name])):
             found.datapoints += 1
+        else:
+            found.values_quarantined += name in columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -60,7 +60,7 @@ class ReviewAsked(msgspec.Struct, frozen=True):
     """A schema that somebody has to look at; `columns` is None when the device never sent them.
 
     `seen` are the columns that rows had: those of its first batch, and of a schema that was not
-    announced, those of the batches that followed.
+    announced, those of the batches that followed, up to the one that announces it.
     """
 
     device_id: str
@@ -74,7 +74,14 @@ class ReviewAsked(msgspec.Struct, frozen=True):
     diff: SchemaDiff
     last_accepted: str | None = None
 
-    def having_seen(self, columns: Iterable[str]) -> ReviewAsked:
-        """The same with the columns of another batch."""
-        seen = {*self.seen, *columns}
-        return self if len(seen) == len(self.seen) else replace(self, seen=tuple(sorted(seen)))
+    def joined(self, later: ReviewAsked) -> ReviewAsked:
+        """The same when it is asked again: who had not told the columns may show or tell more."""
+        if self.columns is not None:
+            return self
+        told = self if later.columns is None else later
+        return replace(
+            told,
+            received_at=self.received_at,
+            firmware_version=self.firmware_version,
+            seen=tuple(sorted({*self.seen, *later.seen})),
+        )

@@ -15,7 +15,7 @@ from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason, TableBatch
 from ilyama_protocol.intake.outcomes import Arrival, ObservedSchema
-from ilyama_protocol.intake.schema_rulings import Ruled, SchemaRulings
+from ilyama_protocol.intake.schema_rulings import Question, Ruled, SchemaRulings
 from ilyama_protocol.intake.state import (
     MOST_UNACCEPTED,
     BoundSchema,
@@ -189,7 +189,7 @@ class SchemaIntake:
             self.accepted_by_policy.append(accepted)
             self._claim(arrival, batch, judged)
         if ruled.question is not None:
-            self._ask(arrival, batch, judged)
+            self._ask(arrival, batch, judged, ruled.question)
         elif self._rulings.resumes(batch.source_table):
             self.resumed.append(batch.source_table)
 
@@ -206,26 +206,30 @@ class SchemaIntake:
         )
         self.claims.append(claim)
 
-    def _ask(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
+    def _ask(self, arrival: Arrival, batch: DataBatch, judged: Judged, question: Question) -> None:
         self._rulings.pause(batch.source_table, PauseReason.SCHEMA_REVIEW)
-        lineage_schema = (batch.source_table, batch.schema_hash)
-        question, asked = judged.ruled.question, self.reviews.get(lineage_schema)
-        if asked is not None and asked.columns is None:
-            self.reviews[lineage_schema] = asked.having_seen(batch.contents.columns_seen())
-        if question is None or asked is not None:
-            return
-        self.reviews[lineage_schema] = ReviewAsked(
-            device_id=arrival.device_id or "",
-            source_table=batch.source_table,
-            schema_hash=batch.schema_hash,
-            schema_class=question.schema_class,
-            received_at=arrival.received_at,
-            firmware_version=arrival.firmware_version,
-            columns=None if judged.schema is None else judged.schema.columns,
-            seen=tuple(sorted(batch.contents.columns_seen())),
-            diff=question.diff,
-            last_accepted=question.last_accepted,
-        )
+        place = (batch.source_table, batch.schema_hash)
+        asked = self.reviews.get(place)
+        if asked is None:
+            self.reviews[place] = _review(arrival, batch, judged, question)
+        elif asked.columns is None:
+            self.reviews[place] = asked.joined(_review(arrival, batch, judged, question))
+
+
+def _review(arrival: Arrival, batch: DataBatch, judged: Judged, question: Question) -> ReviewAsked:
+    """The review that a batch asks for."""
+    return ReviewAsked(
+        device_id=arrival.device_id or "",
+        source_table=batch.source_table,
+        schema_hash=batch.schema_hash,
+        schema_class=question.schema_class,
+        received_at=arrival.received_at,
+        firmware_version=arrival.firmware_version,
+        columns=None if judged.schema is None else judged.schema.columns,
+        seen=tuple(sorted(batch.contents.columns_seen())),
+        diff=question.diff,
+        last_accepted=question.last_accepted,
+    )
 
 
 def _adopt(lineage: LineageState) -> dict[str, Binding]:

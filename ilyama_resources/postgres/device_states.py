@@ -54,6 +54,16 @@ class KeptState(msgspec.Struct, omit_defaults=True):
     spans: dict[str, tuple[int, int]] = {}
 
 
+class _BoundLineage(msgspec.Struct):
+    schemas: dict[str, int] = {}
+
+
+class _BoundState(msgspec.Struct):
+    """Of a device, as it is kept, only from when which schemas hold."""
+
+    lineages: dict[str, _BoundLineage] = {}
+
+
 class DeviceStates:
     """The states of devices."""
 
@@ -75,6 +85,24 @@ class DeviceStates:
             device_id: encode_state(_whole(state, columns)).decode()
             for device_id, state in kept.items()
         }
+
+    def bound_since(
+        self, source_table: str, schema_hash: str, *, device_ids: Iterable[str]
+    ) -> dict[str, int]:
+        """From when the columns of a schema hold, of those devices that announced them.
+
+        What lies on the shelf was announced first, and is part of the state once it is accepted.
+        """
+        wanted = [*device_ids]
+        query = select(DEVICE_STATE.c.device_id, DEVICE_STATE.c.state)
+        rows = self._connection.execute(query.where(DEVICE_STATE.c.device_id.in_(wanted)))
+        found = ((name, _bound_decoder.decode(state).lineages) for name, state in rows)
+        since = {
+            device_id: lineages[source_table].schemas[schema_hash]
+            for device_id, lineages in found
+            if source_table in lineages and schema_hash in lineages[source_table].schemas
+        }
+        return since | self._shelf.since(source_table, schema_hash, device_ids=wanted)
 
     def advance(self, states: Iterable[tuple[str, str]], *, drain_id: int) -> None:
         """Store the states after a drain."""
@@ -118,6 +146,7 @@ class DeviceStates:
 
 
 _kept_decoder = msgspec.json.Decoder(KeptState)
+_bound_decoder = msgspec.json.Decoder(_BoundState)
 
 
 def _kept(state: DeviceState) -> str:

@@ -25,6 +25,7 @@ class OpenSchema(NamedTuple):
     devices: int
     since: datetime
     staged_rows: int
+    """Rows of the schema itself, from these devices; others of their lineages may wait too."""
 
 
 class OpenReview(NamedTuple):
@@ -62,6 +63,7 @@ class OpenReviews:
             .where(
                 STAGED_BACKLOG.c.device_id == _R.device_id,
                 STAGED_BACKLOG.c.source_table == _R.source_table,
+                STAGED_BACKLOG.c.schema_hash == _R.schema_hash,
                 STAGED_BACKLOG.c.released_in.is_(None),
             )
             .correlate(SCHEMA_REVIEW)

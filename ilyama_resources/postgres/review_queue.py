@@ -30,6 +30,7 @@ from ilyama_protocol.governance.reviews import OPEN, ReviewAsked, ReviewState
 from ilyama_resources.postgres.bindings import is_approved
 from ilyama_resources.postgres.copying import copied, shown
 from ilyama_resources.postgres.current_instances import Lineage
+from ilyama_resources.postgres.later_questions import LaterQuestions
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.reviews import (
     FIRST_VERSION,
@@ -44,7 +45,6 @@ from ilyama_resources.postgres.schema import (
     SCHEMA_QUESTION,
     SCHEMA_REVIEW,
 )
-from ilyama_resources.postgres.seen_columns import SeenColumns
 from ilyama_resources.postgres.unasked_schemas import UnaskedSchemas
 
 MOST_OPEN = 100
@@ -64,7 +64,7 @@ class ReviewQueue:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._unasked = UnaskedSchemas(connection)
-        self._seen = SeenColumns(connection)
+        self._later = LaterQuestions(connection)
 
     def add(
         self,
@@ -76,15 +76,16 @@ class ReviewQueue:
     ) -> int:
         """Take what drains ask for, and pause those lineages; tell how many reviews are new.
 
-        A schema is asked about once: not while a review of it is open, nor after a rejection. What
-        was approved since the drain was planned is no question any more.
+        A schema is asked about once: not while a review of it is open, nor after a rejection; what
+        a later question tells first, the review takes up. What was approved since the drain was
+        planned is no question any more.
         """
         rows = [_asked_row(review, drain_id) for review in asked]
         if not rows:
             return 0
         govern_alone(self._connection)
         incoming = copied(self._connection, SCHEMA_QUESTION, rows)
-        self._seen.widen(incoming)
+        self._later.join(incoming)
         unanswered = ~is_approved(incoming)
         self._pause(select(incoming).where(unanswered).subquery())
         held, open_to_ask = (

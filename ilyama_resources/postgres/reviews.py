@@ -12,6 +12,7 @@ from sqlalchemy import (
     Connection,
     Select,
     and_,
+    case,
     exists,
     func,
     insert,
@@ -109,13 +110,14 @@ class Decision(NamedTuple):
     actions: Actions | None = None
 
 
-_ANNOUNCED = func.coalesce(
-    _R.columns,
-    select(TABLE_SCHEMA.c.columns)
+_ANNOUNCED = case(
+    (or_(_R.state.in_(OPEN), _R.columns.is_not(None)), _R.columns),
+    else_=select(TABLE_SCHEMA.c.columns)
     .where(TABLE_SCHEMA.c.schema_hash == _R.schema_hash)
     .scalar_subquery(),
 )
-"""The columns of a schema; whoever announces them, and when, a hash has no others."""
+"""The columns of a schema. What was announced after a decision can be decided later, by name; of an
+open review they are its own, since nobody may approve what came in behind their back."""
 _FIELDS = [_ANNOUNCED.label(name) if name == "columns" else _R[name] for name in Review._fields]
 NEW_FIELDS = [
     "device_id",

@@ -60,3 +60,15 @@ class ShelvedSchemas:
         )
         rows = self._connection.execute(query.order_by(c.holds_from, c.schema_hash))
         return [(device_id, table, named, since) for device_id, table, named, since in rows]
+
+    def since(
+        self, source_table: str, schema_hash: str, *, device_ids: Iterable[str]
+    ) -> dict[str, int]:
+        """From when a schema holds that lies there, by device."""
+        c = SHELVED_SCHEMA.c
+        query = select(c.device_id, c.holds_from).where(
+            c.device_id.in_([*device_ids]),
+            c.source_table == source_table,
+            c.schema_hash == schema_hash,
+        )
+        return {device_id: since for device_id, since in self._connection.execute(query)}

@@ -23,6 +23,7 @@ from ilyama_resources.postgres.schema import (
     SCHEMA_REVIEW,
     SHELVED_SCHEMA,
     STAGED_BACKLOG,
+    TABLE_SCHEMA,
 )
 
 _B, _Q, _S = STAGED_BACKLOG.c, SCHEMA_QUESTION.c, SHELVED_SCHEMA.c
@@ -48,16 +49,20 @@ class UnaskedSchemas:
     def ask(self, lineages: Select[Any], *, most: int) -> None:
         """Make them questions, the oldest first, as far as so many may wait of a lineage.
 
-        How they compare with others was not kept: their class is unknown.
+        Their columns are those that somebody announced. How they compare with others was not kept:
+        their class is unknown.
         """
         places = _unasked().where(tuple_(_B.device_id, _B.source_table).in_(lineages)).subquery()
         rows = select(places).where(places.c.place + _waiting_of(places) <= most).subquery()
         known = rows.outerjoin(
             SHELVED_SCHEMA, and_(*(_S[name] == rows.c[name] for name in _SCHEMA))
-        ).outerjoin(DEVICE, DEVICE.c.device_id == rows.c.device_id)
+        )
+        known = known.outerjoin(DEVICE, DEVICE.c.device_id == rows.c.device_id)
+        known = known.outerjoin(TABLE_SCHEMA, TABLE_SCHEMA.c.schema_hash == rows.c.schema_hash)
         values = {
             **{name: rows.c[name] for name in _SCHEMA},
             "schema_class": literal(SchemaClass.UNKNOWN.value),
+            "columns": TABLE_SCHEMA.c.columns,
             "seen_columns": literal("[]"),
             "evidence": literal(_NO_EVIDENCE),
             "firmware_version": func.coalesce(DEVICE.c.firmware_version, "unknown"),

@@ -1,6 +1,7 @@
 """`ilyama review`: look at schemas that wait for a person, and decide on them."""
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import typer
@@ -8,7 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from ilyama_protocol.governance.bindings import NAMES_A_KEY, Actions, ColumnAction, Verb, mirrored
-from ilyama_protocol.governance.reviews import ReviewState, ReviewVerb
+from ilyama_protocol.governance.reviews import OPEN, ReviewState, ReviewVerb
+from ilyama_protocol.identifiers import key_fault
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
 from ilyama_service.cli.consoles import console
 from ilyama_service.cli.recording import actor, records, safe
@@ -16,6 +18,7 @@ from ilyama_service.review_evidence import Evidence, evidence_of
 from ilyama_service.reviewing import Act, Reviewing, review_as_seen
 
 _SHORT = 12
+_DECIDED = {ReviewVerb.APPROVE: "approval", ReviewVerb.DECIDE: "later decision"}
 
 
 def wanted(
@@ -45,51 +48,84 @@ def list_reviews(wanted: ReviewFilter, *, limit: int, as_json: bool) -> None:
 
 def show(review_id: int, columns: Sequence[str], *, as_json: bool) -> None:
     """Print one review with its evidence."""
+    named = named_actions(columns)
     with records() as (settings, gateway), gateway.transaction() as tx:
         review = review_as_seen(tx, review_id, None)
-        actions = actions_of(review, columns)
-        if columns:
+        actions = actions_of(review, named)
+        if named:
             Reviewing(settings.policy).refuse_approval(tx, review, actions)
         evidence = evidence_of(tx, review, settings.warehouse, actions=actions)
     if as_json:
         typer.echo(msgspec.json.encode(review._asdict() | {"evidence": evidence}).decode())
         return
-    for line in _lines(review, evidence):
-        console.print(line, markup=False, highlight=False)
+    _print([*_lines(review, evidence), *_way_to_approve(review, columns)])
 
 
 def act(
     verb: str, review_id: int, *, version: int | None, note: str | None, columns: Sequence[str]
 ) -> None:
     """Act on a review, as it is now or as it was at a version."""
+    chosen, named = ReviewVerb(verb), named_actions(columns)
     with records() as (settings, gateway), gateway.transaction() as tx:
         review = review_as_seen(tx, review_id, None)
         seen = review.action_version if version is None else version
-        chosen = ReviewVerb(verb)
-        approves = chosen is ReviewVerb.APPROVE
-        actions = actions_of(review, columns) if approves else dict(map(_action, columns))
+        actions = actions_of(review, named) if chosen is ReviewVerb.APPROVE else named
         desk = Reviewing(settings.policy, most_open=settings.open_reviews_per_lineage)
         done = desk.act(tx, chosen, Act(review_id, seen, actor(), note), actions)
         tx.commit()
-    told = f"Review {done.review_id} is {done.state}, version {done.action_version}."
-    console.print(told, highlight=False)
+    _print([f"Review {done.review_id} is {done.state}, version {done.action_version}."])
+    if chosen in _DECIDED:
+        _print(_decided(chosen, seen, actions))
 
 
-def actions_of(review: Review, columns: Sequence[str]) -> Actions:
+def named_actions(words: Sequence[str]) -> Actions:
+    """The actions that somebody typed, by column."""
+    return dict(map(_action, words))
+
+
+def actions_of(review: Review, named: Actions) -> Actions:
     """The actions of an approval: every column is mirrored but for those named."""
-    return mirrored(review.column_names) | dict(map(_action, columns))
+    return mirrored(review.column_names) | named
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(line, markup=False, highlight=False)
+
+
+def _decided(verb: ReviewVerb, version: int, actions: Actions) -> Iterator[str]:
+    """What an approval or a later decision says, of which version."""
+    yield f"This is the {_DECIDED[verb]} of version {version}, by column:"
+    if not actions:
+        yield "column     none is known: all are left for later"
+    for name, action in actions.items():
+        key = "" if action.key is None else f":{safe(action.key)}"
+        yield f"column     {safe(name)} -> {action.verb}{key}"
+
+
+def _way_to_approve(review: Review, columns: Sequence[str]) -> Iterator[str]:
+    """The command that approves what was shown, and nothing that came later."""
+    if review.state in OPEN:
+        options = [word for column in columns for word in ("--column", column)]
+        version = ["--version", str(review.action_version)]
+        words = ["ilyama", "review", "approve", str(review.review_id), *version, *options]
+        yield f"approve    {safe(shlex.join(words))}"
 
 
 def _action(word: str) -> tuple[str, ColumnAction]:
     name, _, rest = word.rpartition("=")
-    told, _, key = rest.partition(":")
+    told, names_a_key, key = rest.partition(":")
     if not name or told not in list(Verb):
         verbs = ", ".join(Verb)
-        raise typer.BadParameter(f"{word} is not NAME=ACTION[:KEY] with one of {verbs}.")
+        raise typer.BadParameter(f"{safe(word)} is not NAME=ACTION[:KEY] with one of {verbs}.")
     verb = Verb(told)
-    if key and verb not in NAMES_A_KEY:
-        raise typer.BadParameter(f"{word}: {verb} takes no datapoint key.")
-    return name, ColumnAction(verb, key or None)
+    if not names_a_key:
+        return name, ColumnAction(verb)
+    if verb not in NAMES_A_KEY:
+        raise typer.BadParameter(f"{safe(word)}: {verb} takes no datapoint key.")
+    if (fault := key_fault(key)) is not None:
+        raise typer.BadParameter(f"{safe(name)}={verb}: {fault}.")
+    return name, ColumnAction(verb, key)
 
 
 def _table(reviews: Sequence[Review]) -> Table:

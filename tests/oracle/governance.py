@@ -22,7 +22,8 @@ class Governance:
         self._projects = projects or {}
         self._shared: dict[tuple[str, str], dict[str, str]] = {}
         self._first: dict[Lineage, str] = {}
-        self.reviews: list[Review] = []
+        self._reviews: dict[tuple[str, str, str], Review] = {}
+        self._asked_untold: set[tuple[str, str, str]] = set()
         self._accepted: dict[Lineage, list[str]] = {}
         self._staging = staging
 
@@ -38,11 +39,17 @@ class Governance:
                 schema_class = "breaking"
             passes = schema_class == "compatible_mapped" or is_first
             if not passes or schema_class == "breaking":
-                self._ask(Review(*lineage, schema_hash, schema_class))
+                told = schema_hash in schemas
+                self._ask(Review(*lineage, schema_hash, schema_class), told=told)
                 return "schema_review"
             accepted.append(schema_hash)
             self._share(lineage, schemas.get(schema_hash, {}))
         return "lineage_paused" if self._staging.is_paused(lineage) else None
+
+    @property
+    def reviews(self) -> list[Review]:
+        """What people were asked, each schema of a lineage once."""
+        return [*self._reviews.values()]
 
     def kept(self, lineage: Lineage) -> set[str]:
         """The schemas that a lineage never forgets: what it accepted, and its first."""
@@ -66,10 +73,12 @@ class Governance:
         for name, column in columns.items():
             known.setdefault(name, column["decl_type_affinity"])
 
-    def _ask(self, review: Review) -> None:
-        known = [(r.device_id, r.source_table, r.schema_hash) for r in self.reviews]
-        if (review.device_id, review.source_table, review.schema_hash) not in known:
-            self.reviews.append(review)
+    def _ask(self, review: Review, *, told: bool) -> None:
+        """Ask once, and once more when the columns are told that were not."""
+        place = (review.device_id, review.source_table, review.schema_hash)
+        if place not in self._reviews or (told and place in self._asked_untold):
+            self._reviews[place] = review
+            (self._asked_untold.discard if told else self._asked_untold.add)(place)
         self._staging.pause((review.device_id, review.source_table), "schema_review")
 
     def _class_of(

@@ -106,6 +106,21 @@ def test_unfit_actions_say_why_by_column(client: httpx.Client, project: str) -> 
     assert listed(client, project, state="queued")[-1] == review
 
 
+@pytest.mark.parametrize("key", ["", "a\nb", "a\0b", "k" * 5_000, "other.__deleted"])
+@pytest.mark.parametrize("verb", ["approve", "dry-run"])
+def test_what_is_no_datapoint_key_gets_a_sentence(
+    client: httpx.Client, project: str, verb: str, key: str
+) -> None:
+    review = listed(client, project)[-1]
+    mirror = {"action": "mirror"}
+    chosen = {"id": mirror, "mode": mirror, "flow": {"action": "map", "key": key}}
+    refused = post(client, review, verb, actions=chosen)
+
+    assert (refused.status_code, refused.json()["error_code"]) == (422, "unfit_actions")
+    (fault,) = refused.json()["details"]["faults"]
+    assert (fault["column"], fault["sentence"][:15]) == ("flow", "a datapoint key")
+
+
 def test_the_same_key_acts_once(client: httpx.Client, project: str) -> None:
     review = listed(client, project)[-1]
     place = f"/v1/reviews/{review['review_id']}/reject"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import pytest
 from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.event import listen
 
@@ -19,6 +18,7 @@ from ilyama_protocol.moments import micros
 from ilyama_resources.postgres.copying import shown
 from ilyama_resources.postgres.current_instances import CurrentInstances
 from ilyama_resources.postgres.current_values import CurrentValueFilter, CurrentValueRecord
+from tests.databases import migrate
 from tests.platform import Platform
 
 KEYS = ("t.a", "t.b", "t.%2E", "t.__deleted", "plant.flow", "plant.mode", "single")
@@ -212,20 +212,12 @@ def test_values_of_older_builds_are_served_on(
     as_it_is = records.execute(view, odd).all()
     assert len(as_it_is) == len(before)
 
-    _migrate(records, command.downgrade, "0018")
+    migrate(records, command.downgrade, "0018")
     assert records.execute(view, odd).all() == as_it_is
     (parted,) = records.scalars(text("SELECT count(*) FROM current_value_record"))
     assert parted == len(before)
 
-    _migrate(records, command.upgrade, "head")
+    migrate(records, command.upgrade, "head")
     assert records.execute(view, odd).all() == as_it_is
     with platform_without_spark.gateway.transaction() as tx:
         assert {*tx.current_values.of_owners(DEVICES)} == before
-
-
-def _migrate(records: Connection, way: Callable[[Config, str], None], revision: str) -> None:
-    config: Any = Config()
-    config.set_main_option("script_location", "ilyama_resources:postgres/migrations")
-    config.attributes["connection"] = records
-    way(config, revision)
-    records.commit()

@@ -72,6 +72,23 @@ def _kept(platform: Platform) -> tuple[int, int]:
     return schemas or 0, spelt or 0
 
 
+def test_columns_hold_from_their_first_announcement_on(platform_without_spark: Platform) -> None:
+    gateway = platform_without_spark.gateway
+    lineage = LineageState(accepted={}, schemas={HASH: BoundSchema(9, SCHEMA)})
+    state = encode_state(DeviceState(lineages={TABLE: lineage})).decode()
+    none = encode_state(DeviceState()).decode()
+    devices = [("dev-1", state), ("dev-2", state), ("dev-3", none), ("dev-4", none)]
+    on_the_shelf = [("dev-2", HASH, 4), ("dev-3", HASH, 5), ("dev-4", OTHER, 6)]
+    with gateway.transaction() as tx:
+        tx.device_states.advance(devices, drain_id=1)
+        tx.shelved_schemas.add(
+            ShelvedSchema(device, TABLE, schema_hash, BoundSchema(since, SCHEMA))
+            for device, schema_hash, since in on_the_shelf
+        )
+        found = tx.device_states.bound_since(TABLE, HASH, device_ids=dict(devices))
+    assert found == {"dev-1": 9, "dev-2": 4, "dev-3": 5}
+
+
 def test_of_what_lies_on_the_shelf_a_state_has_only_what_was_accepted_since(
     platform_without_spark: Platform,
 ) -> None:

@@ -1,10 +1,13 @@
 """Schemas that change in the field: drains ask, people decide, and rows come as approved."""
 
 import json
+import shlex
 from datetime import date
 from itertools import groupby
 
-from ilyama_protocol.fingerprint import schema_hash
+import pytest
+
+from ilyama_protocol.fingerprint import Affinity, SchemaColumn, schema_hash
 from ilyama_protocol.governance.bindings import ColumnAction, Verb, mirrored
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.intake.state import MOST_UNACCEPTED, decode_state
@@ -83,7 +86,17 @@ def test_a_fleet_with_new_firmware_waits_and_goes_on_with_one_approval(platform:
     assert (trial["complete"], trial["result"]["would_materialize"]) == (True, 4)
 
     mapped = ("--column", "w=map:site.flow", "--column", "v=ignore")
-    platform.ilyama("review", "approve", str(asked[0].review_id), *mapped)
+    page = platform.ilyama("review", "show", str(asked[0].review_id), *mapped)
+    told, command = page.splitlines()[-1].split(None, 1)
+    assert told == "approve"
+    assert shlex.split(command)[-6:] == ["--version", "1", *mapped]
+    printed = platform.ilyama(*shlex.split(command)[1:])
+    assert printed.splitlines() == [
+        f"Review {asked[0].review_id} is approved, version 2.",
+        "This is the approval of version 1, by column:",
+        "column     v -> ignore",
+        "column     w -> map:site.flow",
+    ]
     assert {review.state for review in reviews(gateway)} == {"approved"}
     drained(platform)
     drained(platform, sent(batch(change(9, pk=9, row={"v": "y", "w": 4.5}), schema=OTHER), at=20))
@@ -95,6 +108,41 @@ def test_a_fleet_with_new_firmware_waits_and_goes_on_with_one_approval(platform:
     assert len(platform.rows("state_datapoint")) == len(FLEET)
     with gateway.transaction() as tx:
         assert tx.backlog.free().lineages == 0
+
+
+@pytest.mark.parametrize("drains", [1, 2])
+def test_columns_that_are_announced_late_are_reviewed_as_what_they_are(
+    platform: Platform, drains: int
+) -> None:
+    """The dry run reads rows as the release does: without columns that nobody had announced yet."""
+    gateway, (device, *_) = platform.gateway, FLEET
+    register_devices(gateway, device)
+    needed = (SchemaColumn("v", Affinity.INTEGER, pk_ordinal=0, not_null=True),)
+    sends = [
+        event
+        for event in sent(
+            batch(change(1, row={"v": "x"}), schema=OTHER),
+            batch(change(2, pk=2, row={"v": "x"}), number=2, schema=needed, announce=False),
+            batch(change(3, pk=3, row={"v": "x"}), number=3, schema=needed),
+        )
+        if event.topic.startswith(f"acme/{device}/")
+    ]
+    for part in (sends,) if drains == 1 else (sends[:2], sends[2:]):
+        drained(platform, part)
+
+    (review,) = reviews(gateway)
+    assert (review.schema_class, review.columns) == ("breaking", needed)
+    diff = review.evidence["diff"]
+    assert (diff["dropped"], diff["affinity_changed"]) == (["w"], ["v"])
+    assert review.action_version == drains
+    told = json.loads(platform.ilyama("review", "show", str(review.review_id), "--json"))
+    trial = told["evidence"]["dry_run"]["result"]
+    assert (trial["would_materialize"], trial["would_stay_staged"]) == (1, 1)
+
+    reviewing(gateway).approve(act_on(review))
+    drained(platform)
+
+    assert shown(platform) == [(device, 1), (device, 2)]
 
 
 def test_a_drain_that_dies_anywhere_asks_once(platform: Platform) -> None:

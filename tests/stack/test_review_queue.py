@@ -5,16 +5,19 @@ from sqlalchemy import create_engine, text
 
 from ilyama_protocol.governance.bindings import MIRRORED, mirrored
 from ilyama_protocol.governance.reviews import OPEN
+from ilyama_protocol.intake.state import BoundSchema
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.bindings import BindingScope
 from ilyama_resources.postgres.review_queue import MOST_WAITING
 from ilyama_resources.postgres.reviews import Review
+from ilyama_resources.postgres.shelved_schemas import ShelvedSchema
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_service.review_evidence import evidence_of
 from ilyama_service.reviewing import ReviewConflict
 from tests.governed import (
     HASH,
     OTHER,
+    SCHEMA,
     TABLE,
     act_on,
     asked,
@@ -197,8 +200,31 @@ def test_what_nobody_was_asked_about_is_asked_when_there_is_room(gateway: Gatewa
 
     last = open_reviews(gateway)[-1]
     assert open_schemas(gateway) == [2, 3, 4, 5, 6]
-    assert (last.schema_class, last.opened_by) == ("unknown", MOST + 1)
+    assert (last.schema_class, last.opened_by, last.columns) == ("unknown", MOST + 1, None)
     assert waiting(gateway) == 0
+
+
+def test_each_open_schema_counts_the_rows_that_wait_with_itself(gateway: Gateway) -> None:
+    queue(gateway, asked("dev-1"), asked("dev-1", OTHER, received_at=2_000))
+    for drain_id, schema_hash in enumerate((HASH, HASH, HASH, OTHER)):
+        stage(gateway, schema_hash, drain_id=drain_id)
+
+    with gateway.transaction() as tx:
+        waiting_with = {s.schema_hash: s.staged_rows for s in tx.open_reviews.schemas(limit=5)}
+    assert waiting_with == {HASH: 3, OTHER: 1}
+
+
+def test_what_is_asked_late_has_the_columns_that_were_announced(gateway: Gateway) -> None:
+    """They may lie on the shelf, and the next batch of the schema need not tell them."""
+    stage(gateway, HASH, drain_id=1)
+    ask(gateway, *range(MOST))
+    with gateway.transaction() as tx:
+        tx.shelved_schemas.add([ShelvedSchema("dev-1", TABLE, HASH, BoundSchema(8, SCHEMA))])
+        tx.commit()
+    reviewing(gateway, most=MOST).reject(act_on(open_reviews(gateway)[0]))
+
+    last = open_reviews(gateway)[-1]
+    assert (last.columns, last.schema_class, last.first_received_at) == (SCHEMA, "unknown", 8)
 
 
 def test_a_review_of_an_unannounced_schema_shows_what_later_batches_had(gateway: Gateway) -> None:

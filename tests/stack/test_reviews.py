@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from ilyama_protocol.governance.bindings import (
-    MIRRORED,
     Actions,
     Binding,
     ColumnAction,
@@ -20,7 +19,6 @@ from ilyama_protocol.governance.policies import (
     PolicyScope,
 )
 from ilyama_protocol.governance.reviews import ReviewState
-from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState, encode_state
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.bindings import BindingScope, PolicyAcceptance
 from ilyama_service.reviewing import ReviewConflict, ReviewNotFound, UnfitActions, UnfitScope
@@ -494,20 +492,3 @@ def test_the_command_line_switches_only_what_it_names(platform_without_spark: Pl
     assert refused.returncode == 1
     with platform.gateway.transaction() as tx:
         assert tx.policies.all() == {PolicyScope("a"): PolicyChoice(None, True, False)}
-
-
-def test_a_review_knows_columns_that_were_announced_after_it_was_opened(gateway: Gateway) -> None:
-    register(gateway, "dev-1")
-    queue(gateway, asked("dev-1", columns=None, seen=("id",)))
-    assert reviews(gateway)[0].column_names == ("id",)
-
-    state = DeviceState(lineages={TABLE: LineageState(schemas={HASH: BoundSchema(5, SCHEMA)})})
-    with gateway.transaction() as tx:
-        tx.device_states.advance([("dev-1", encode_state(state).decode())], drain_id=8)
-        tx.commit()
-
-    (review,) = reviews(gateway)
-    assert (review.columns, review.column_names) == (SCHEMA, tuple(NAMES))
-    with pytest.raises(UnfitActions):
-        reviewing(gateway).approve(act_on(review), {"id": MIRRORED})
-    assert reviewing(gateway).approve(act_on(review)).actions == mirrored(NAMES)

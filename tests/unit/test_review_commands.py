@@ -1,6 +1,7 @@
 """The words of `ilyama review`."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import typer
@@ -10,7 +11,7 @@ from ilyama_protocol.governance.bindings import ColumnAction, Verb
 from ilyama_protocol.governance.reviews import ReviewState
 from ilyama_resources.postgres.reviews import Review
 from ilyama_service.cli.review_commands import review
-from ilyama_service.cli.reviewing import actions_of
+from ilyama_service.cli.reviewing import actions_of, named_actions
 from tests.governed import HASH, SCHEMA, TABLE
 
 REVIEW = Review(
@@ -48,11 +49,11 @@ WORDS = {
 @pytest.mark.parametrize(("word", "expected"), WORDS.items())
 def test_a_column_has_its_action(word: str, expected: tuple[str, ColumnAction]) -> None:
     name, action = expected
-    assert actions_of(REVIEW, [word])[name] == action
+    assert named_actions([word]) == {name: action}
 
 
 def test_columns_that_are_not_named_are_mirrored() -> None:
-    actions = actions_of(REVIEW, ["mode=ignore"])
+    actions = actions_of(REVIEW, named_actions(["mode=ignore"]))
     assert actions == {
         "id": ColumnAction(),
         "mode": ColumnAction(Verb.IGNORE),
@@ -60,10 +61,35 @@ def test_columns_that_are_not_named_are_mirrored() -> None:
     }
 
 
-@pytest.mark.parametrize("word", ["mode", "=ignore", "mode=forget", "mode=mirror:key"])
-def test_other_words_get_a_sentence(word: str) -> None:
-    with pytest.raises(typer.BadParameter):
-        actions_of(REVIEW, [word])
+OTHER_WORDS = {
+    "mode": "is not NAME=ACTION",
+    "=ignore": "is not NAME=ACTION",
+    "mode=forget": "is not NAME=ACTION",
+    "mode=mirror:key": "takes no datapoint key",
+    "mode=mirror:": "takes no datapoint key",
+    "mode=map:": "is not empty",
+    "mode=auto_create_and_map:": "is not empty",
+    "mode=map:a\nb": "no control characters",
+    "mode=auto_create_and_map:a\0b": "no control characters",
+    "mode=auto_create_and_map:a\udcffb": "no control characters",
+    f"mode=map:{'k' * 5_000}": "at most 512 characters",
+    "mode=map:other.__deleted": "the platform's own",
+}
+
+
+@pytest.mark.parametrize(("word", "told"), OTHER_WORDS.items())
+def test_other_words_get_a_sentence(word: str, told: str) -> None:
+    with pytest.raises(typer.BadParameter, match=told):
+        named_actions([word])
+
+
+@pytest.mark.parametrize("verb", ["show", "approve", "decide"])
+def test_words_are_read_before_anything_is_started(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ILYAMA_HOME", str(tmp_path / "home"))
+    refused = CliRunner().invoke(review, [verb, "1", "--column", "a"])
+    assert (refused.exit_code, (tmp_path / "home").exists()) == (2, False), refused.output
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,16 @@ def test_two_columns_under_one_key_are_refused() -> None:
     assert faults({"mode": to("site.mode"), "serial": to("site.mode")}) == ["serial"]
 
 
+@pytest.mark.parametrize("verb", [Verb.MAP, Verb.AUTO_CREATE_AND_MAP])
+@pytest.mark.parametrize("key", ["", "a\nb", "a\0b", "k" * 5_000, "other.__deleted"])
+def test_a_key_that_nobody_can_choose_is_refused_even_if_it_exists(key: str, verb: Verb) -> None:
+    chosen = {"flow": ColumnAction(verb, key)}
+    approval = Approval(TABLE, ("flow",), chosen, CREATING, {key: "metric"})
+
+    (fault,) = approval.faults()
+    assert (fault.column, fault.sentence[:15]) == ("flow", "a datapoint key")
+
+
 def test_every_column_needs_an_action_and_no_other() -> None:
     approval = Approval(TABLE, ("a", "b"), {"a": MIRRORED, "z": IGNORE}, CREATING, {})
 

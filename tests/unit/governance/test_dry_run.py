@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ilyama_protocol.fingerprint import schema_hash
 from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb, mirrored
 from ilyama_protocol.governance.dry_run import (
     DryRun,
@@ -12,8 +13,12 @@ from ilyama_protocol.governance.dry_run import (
     touched_assets,
     touched_keys,
 )
+from ilyama_protocol.governance.policies import FirstSchema, Policy
+from ilyama_protocol.governance.rules import DeviceRules, ProjectRules
+from ilyama_protocol.intake.engine import IntakeEngine
+from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from tests.unit.governance.schemas import columns
-from tests.unit.intake.traffic import batch, taken
+from tests.unit.intake.traffic import TABLE, batch, decided, engine, staged, taken
 
 TYPED = columns("id:INTEGER:pk1", "serial:TEXT:nn", "flow:REAL")
 ALL = mirrored(column.name for column in TYPED)
@@ -55,10 +60,13 @@ def test_a_row_is_counted(row: StagedRow, actions: Actions, expected: DryRun) ->
 def _released(row: StagedRow) -> tuple[int, int, int]:
     """What the engine makes of a row: how many it shows, sets aside, and their datapoints."""
     body = {"commit_seq": 1, "op": row.op, "pk": row.pk, "row": row.content or None}
-    engine = taken(batch(body, schema=TYPED))
-    shown = engine.decisions.outcomes.accepted
+    return _shown(taken(batch(body, schema=TYPED)))
+
+
+def _shown(met: IntakeEngine) -> tuple[int, int, int]:
+    shown = met.decisions.outcomes.accepted
     points = sum(len(p.values) for rows in shown for p in rows.points if not p.quarantine_reason)
-    return sum(len(rows.rows) for rows in shown), sum(engine.decisions.staged_rows.values()), points
+    return sum(len(rows.rows) for rows in shown), sum(met.decisions.staged_rows.values()), points
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case[1] is ALL])
@@ -67,6 +75,33 @@ def test_the_engine_makes_the_same_of_it(name: str) -> None:
     if row.op is not None:
         told = (expected.would_materialize, expected.would_stay_staged, expected.datapoints)
         assert _released(row) == told
+
+
+STRICT = ProjectRules(Policy(FirstSchema.REVIEW))
+APPROVED = DeviceRules(approved={TABLE: {schema_hash(TABLE, TYPED): None}})
+
+
+def _released_after_review(row: StagedRow) -> tuple[int, int, int]:
+    """The same of a row that came once before its columns were announced, and once after."""
+    bodies = [
+        {"commit_seq": n, "op": row.op, "pk": row.pk, "row": row.content or None} for n in (1, 2)
+    ]
+    early = batch(bodies[0], schema=TYPED, announce=False)
+    late = batch(bodies[1], schema=TYPED, number=1)
+    staging = decided([early, late], engine(rulings=SchemaRulings(None, STRICT)))
+    releasing = engine(staging.decisions.state.copy(), rulings=SchemaRulings(APPROVED, STRICT))
+    for second, payload in enumerate((early, late)):
+        releasing.release(staged(payload, second))
+    return _shown(releasing)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case[1] is ALL])
+def test_the_engine_types_no_row_from_before_the_columns_were_announced(name: str) -> None:
+    row, _, _ = CASES[name]
+    if row.op is not None:
+        trial = dry_run([row._replace(typed=False), row], TYPED, ALL)
+        told = (trial.would_materialize, trial.would_stay_staged, trial.datapoints)
+        assert _released_after_review(row) == told
 
 
 def test_columns_that_were_never_announced_give_datapoints_where_they_are_named() -> None:
@@ -99,6 +134,9 @@ ASSETS: dict[str, tuple[list[StagedRow], Actions, list[str]]] = {
     "no number is published": (
         [SAMPLE], ALL | {"id": IGNORE, "flow": DEFER},
         [name for name in OF_SAMPLES if name != "metric_datapoint"],
+    ),
+    "a text came before its column was announced as a number": (
+        [_row(flow="x")._replace(typed=False)], NO_STATES, OF_ROWS
     ),
     "nothing is published": ([_row()], NOTHING, ["row_changes", "device_tables"]),
     "nothing of telemetry is": ([SAMPLE], NOTHING, ["telemetry_samples"]),

@@ -9,17 +9,12 @@ from ilyama_protocol.governance.bindings import MIRRORED, Actions, ColumnAction,
 from ilyama_protocol.governance.policies import FirstSchema, Policy
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules
 from ilyama_protocol.intake.engine import IntakeEngine
-from ilyama_protocol.intake.outcomes import Arrival, DecidedRows
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.mirror_types import kept_out_until, unmirrored_columns
-from ilyama_protocol.topics import parse_topic
-from ilyama_protocol.validation import validate
 from tests.unit.intake.traffic import (
-    DEVICE_ID,
     NOW,
     TABLE,
-    TOPIC,
     UNNAMED_SCHEMA,
     batch,
     change,
@@ -27,6 +22,7 @@ from tests.unit.intake.traffic import (
     decided,
     engine,
     message,
+    staged,
 )
 
 STRICT, LENIENT = Policy(FirstSchema.REVIEW), Policy(FirstSchema.ACCEPT)
@@ -69,6 +65,26 @@ def test_a_review_of_an_announced_schema_shows_what_the_first_rows_had() -> None
     assert review.seen == ("a",)
 
 
+OLDER, NEWER = columns(v="TEXT", w="REAL"), columns(v="INTEGER")
+
+
+def test_a_review_takes_up_columns_that_a_later_batch_announces() -> None:
+    """The first question of the schema is ambiguous, the next one breaking."""
+    payloads = [
+        batch(change(1, row={"v": "x", "w": 1.5}), number=1, schema=OLDER),
+        batch(change(2, row={"v": 1, "x": 2}), number=2, schema=NEWER, announce=False),
+        batch(change(3, row={"v": 2, "y": 3}), number=3, schema=NEWER),
+        batch(change(4, row={"v": 3, "z": 4}), number=4, schema=NEWER),
+    ]
+    met = decided(payloads, engine(rulings=SchemaRulings(None, ProjectRules(LENIENT))))
+    (review,) = met.decisions.schemas.reviews.values()
+
+    assert (review.schema_class, review.columns) == ("breaking", NEWER)
+    assert (review.diff.dropped, review.diff.affinity_changed) == (("w",), ("v",))
+    assert review.last_accepted == schema_hash(TABLE, OLDER)
+    assert (review.received_at, review.seen) == (NOW + 1_000_000, ("v", "x", "y"))
+
+
 def test_what_an_approval_does_not_name_is_not_published() -> None:
     assert keys(took(FIRST, SECOND, approved=IGNORED)) == []
     assert keys(took(FIRST, SECOND, approved={"a": MIRRORED})) == [f"{TABLE}.a", f"{TABLE}.a"]
@@ -78,7 +94,7 @@ def test_nor_is_it_when_staged_rows_are_released() -> None:
     state = took(FIRST, SECOND).decisions.state
     device = DeviceRules(approved={TABLE: {UNNAMED_SCHEMA: IGNORED}})
     releasing = engine(state.copy(), rulings=SchemaRulings(device, ProjectRules(STRICT)))
-    releasing.release(_staged(batch(change(2, row=SECOND), number=2)))
+    releasing.release(staged(batch(change(2, row=SECOND), number=2)))
 
     assert len(releasing.decisions.outcomes.accepted) == 1
     assert keys(releasing) == []
@@ -127,7 +143,7 @@ def released(*payloads: tuple[bytes, int], state: DeviceState | None = None) -> 
     before = state or staging.decisions.state
     releasing = engine(before.copy(), rulings=approving(None))
     for payload, second in payloads:
-        releasing.release(_staged(payload, second))
+        releasing.release(staged(payload, second))
     return releasing
 
 
@@ -161,10 +177,3 @@ def test_what_was_shown_before_the_columns_were_announced_stays_shown() -> None:
     late_release = released((EARLY, 0), state=accepted)
 
     assert keys(late_release) == [f"{TABLE}.a", f"{TABLE}.secret"]
-
-
-def _staged(payload: bytes, second: int = 1) -> DecidedRows:
-    address = parse_topic(TOPIC)
-    read = validate(address.kind, payload, registered=True)
-    arrival = Arrival(message(payload), address, DEVICE_ID, NOW + second * 1_000_000, "", "1.0")
-    return DecidedRows(arrival, read, [0], set())  # type: ignore[arg-type]

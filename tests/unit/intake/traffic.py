@@ -8,9 +8,11 @@ from ilyama_protocol.fingerprint import Affinity, SchemaColumn, schema_hash
 from ilyama_protocol.intake.datapoints import Points
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.history import History
-from ilyama_protocol.intake.outcomes import LedgerLine, Message, Origin
+from ilyama_protocol.intake.outcomes import Arrival, DecidedRows, LedgerLine, Message, Origin
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState, LineageState
+from ilyama_protocol.topics import parse_topic
+from ilyama_protocol.validation import validate
 from tests.streams.telemetry import rfc3339
 
 DEVICE_ID = "acme/dev-1"
@@ -119,6 +121,14 @@ def message(
     payload: bytes, *, at: int = NOW, position: int = 0, topic: str = TOPIC, **properties: str
 ) -> Message:
     return Message("segment", position, topic, payload, at, user_properties=properties)
+
+
+def staged(payload: bytes, second: int = 1) -> DecidedRows:
+    """A row batch of one row that was set aside, so many seconds after the first message."""
+    address = parse_topic(TOPIC)
+    read = validate(address.kind, payload, registered=True)
+    arrival = Arrival(message(payload), address, DEVICE_ID, NOW + second * 1_000_000, "", "1.0")
+    return DecidedRows(arrival, read, [0], set())  # type: ignore[arg-type]
 
 
 def engine(

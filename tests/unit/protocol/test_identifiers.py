@@ -10,6 +10,7 @@ from ilyama_protocol.identifiers import (
     instances_of,
     is_uuid,
     is_uuid7,
+    key_fault,
     key_of,
 )
 from tests.unit.protocol.vectors import vectors
@@ -104,3 +105,20 @@ def test_the_instances_of_a_batch_are_those_of_its_keys(pks: list[dict[str, Any]
     batch = SimpleNamespace(pk=pks, pk_text=[])
 
     assert instances_of(batch) == [instance_of(pk) for pk in pks]
+
+
+CHOOSABLE = ["site.flow", "a", "with space", "k" * 512, "\N{SNOWMAN}" * 512]
+NOT_THE_PLATFORMS = ["a.__deleted.b", "a.__deleted_at", "a%2E__deleted", "my__deleted"]
+
+
+@pytest.mark.parametrize("key", [*CHOOSABLE, *NOT_THE_PLATFORMS])
+def test_people_may_choose_such_keys(key: str) -> None:
+    assert key_fault(key) is None
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["", "k" * 513, "a\nb", "a\0", "\x7f", "a\x85b", "\ud800", "other.__deleted", "__deleted"],
+)
+def test_others_they_may_not(key: str) -> None:
+    assert key_fault(key) is not None
