@@ -92,6 +92,7 @@ def _metadata(warehouse: Warehouse, run: DerivedRun, touched: Sequence[Mirror]) 
     return {
         "dagster/row_count": sum(int(line["rows"]) for line in lines),
         "dagster/uri": str(warehouse.location(DEVICE_TABLES)),
+        "bytes": sum(int(line["bytes"]) for line in lines),
         "drains": f"{run.from_drain} to {run.to_drain}",
         "derived run": run.number,
         "tables touched": len(lines),
@@ -100,10 +101,12 @@ def _metadata(warehouse: Warehouse, run: DerivedRun, touched: Sequence[Mirror]) 
 
 
 def _line(warehouse: Warehouse, mirror: Mirror) -> dict[str, str | int]:
+    files = warehouse.files(mirror.name)
     return {
         "project": mirror.project_id or "",
         "source table": mirror.source_table,
-        "rows": sum(file.rows for file in warehouse.files(mirror.name)),
+        "rows": sum(file.rows for file in files),
+        "bytes": sum(file.size for file in files),
         "columns": len(columns_of(DeltaTable(warehouse.location(mirror.name)))),
         "Delta version": warehouse.version(mirror.name),
         "directory": mirror.name,
