@@ -135,7 +135,7 @@ def test_the_page_of_gaps_shows_the_widest_with_what_explains_them(
     done = sequence_gaps(_Has(gateway=platform.gateway), _Has(warehouse=platform.warehouse))
 
     assert isinstance(done, MaterializeResult)
-    metadata = done.metadata or {}
+    metadata: dict[str, Any] = {**(done.metadata or {})}
     assert metadata["bytes"] > 0
     assert metadata["numbers of journals in no listed gap, at least"] == 7
     *_, wide, narrow = _markdown(metadata["widest gaps of telemetry"]).splitlines()

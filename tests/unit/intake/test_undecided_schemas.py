@@ -8,7 +8,7 @@ import pytest
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.policies import FirstSchema, Policy
 from ilyama_protocol.governance.rules import ProjectRules, TableRules
-from ilyama_protocol.intake import schema_rulings
+from ilyama_protocol.governance.ruling import rule_on
 from ilyama_protocol.intake.engine import IntakeEngine
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.undecided_schemas import UndecidedSchemas
@@ -81,13 +81,12 @@ def test_batches_of_a_schema_that_waits_are_classified_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     classified: list[tuple[SchemaColumn, ...] | None] = []
-    rule_on = schema_rulings.rule_on
 
     def noting(schema: Any, *given: Any, **named: Any) -> Any:
         classified.append(schema.columns)
         return rule_on(schema, *given, **named)
 
-    monkeypatch.setattr(schema_rulings, "rule_on", noting)
+    monkeypatch.setattr("ilyama_protocol.intake.schema_rulings.rule_on", noting)
     taking = engine(rulings=ruling(Policy()))
     for number in range(30):
         schema = (ONE, SCHEMAS[1], SCHEMAS[4])[number % 3]
