@@ -75,7 +75,7 @@ def device_tables(
         bring_up(progress, parts, rebuild=False)
     run, touched = bring_up(progress, parts, rebuild=config.rebuild)
     context.log.info(f"took up drains {run.from_drain} to {run.to_drain}")
-    return MaterializeResult(metadata=_metadata(parts.warehouse, run, touched))
+    return MaterializeResult(metadata=metadata_of(parts.warehouse, run, touched))
 
 
 def bring_up(
@@ -87,7 +87,8 @@ def bring_up(
     return run, touched
 
 
-def _metadata(warehouse: Warehouse, run: DerivedRun, touched: Sequence[Mirror]) -> dict[str, Any]:
+def metadata_of(warehouse: Warehouse, run: DerivedRun, touched: Sequence[Mirror]) -> dict[str, Any]:
+    """What a person sees of a run, with a line for each table that it touched."""
     lines = [_line(warehouse, mirror) for mirror in touched if warehouse.holds(mirror.name)]
     return {
         "dagster/row_count": sum(int(line["rows"]) for line in lines),
