@@ -75,7 +75,7 @@ def device_tables(
         bring_up(progress, parts, rebuild=False)
     run, touched = bring_up(progress, parts, rebuild=config.rebuild)
     context.log.info(f"took up drains {run.from_drain} to {run.to_drain}")
-    return MaterializeResult(metadata=_metadata(parts.warehouse, run, touched))
+    return MaterializeResult(metadata=metadata_of(parts.warehouse, run, touched))
 
 
 def bring_up(
@@ -87,11 +87,13 @@ def bring_up(
     return run, touched
 
 
-def _metadata(warehouse: Warehouse, run: DerivedRun, touched: Sequence[Mirror]) -> dict[str, Any]:
+def metadata_of(warehouse: Warehouse, run: DerivedRun, touched: Sequence[Mirror]) -> dict[str, Any]:
+    """What a person sees of a run, with a line for each table that it touched."""
     lines = [_line(warehouse, mirror) for mirror in touched if warehouse.holds(mirror.name)]
     return {
         "dagster/row_count": sum(int(line["rows"]) for line in lines),
         "dagster/uri": str(warehouse.location(DEVICE_TABLES)),
+        "bytes": sum(int(line["bytes"]) for line in lines),
         "drains": f"{run.from_drain} to {run.to_drain}",
         "derived run": run.number,
         "tables touched": len(lines),
@@ -100,10 +102,12 @@ def _metadata(warehouse: Warehouse, run: DerivedRun, touched: Sequence[Mirror]) 
 
 
 def _line(warehouse: Warehouse, mirror: Mirror) -> dict[str, str | int]:
+    files = warehouse.files(mirror.name)
     return {
         "project": mirror.project_id or "",
         "source table": mirror.source_table,
-        "rows": sum(file.rows for file in warehouse.files(mirror.name)),
+        "rows": sum(file.rows for file in files),
+        "bytes": sum(file.size for file in files),
         "columns": len(columns_of(DeltaTable(warehouse.location(mirror.name)))),
         "Delta version": warehouse.version(mirror.name),
         "directory": mirror.name,

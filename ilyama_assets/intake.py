@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from dagster import (
@@ -9,12 +10,14 @@ from dagster import (
     AssetExecutionContext,
     AssetSpec,
     Config,
+    MarkdownMetadataValue,
     MaterializeResult,
     multi_asset,
 )
 
 from ilyama_assets.catalog import table_spec
 from ilyama_assets.checks.intake import INTAKE_CHECKS, intake_check_results
+from ilyama_assets.conflict_report import MOST_CONFLICTS, conflict_table
 from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.drains.running import Pace, RunReport, drain_day
 from ilyama_assets.partitions import ARRIVAL_DAYS
@@ -36,6 +39,7 @@ from ilyama_assets.tables import (
     STATE_DATAPOINT,
     TELEMETRY_SAMPLES,
 )
+from ilyama_resources.key_conflicts import ConflictFilter, conflicts_page
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.rejections import RejectionFilter
 from ilyama_resources.postgres.resource import Records
@@ -140,10 +144,19 @@ def _materializations(run: RunReport, parts: Intake) -> Iterator[MaterializeResu
         BATCH_LEDGER.name: {"intake over the last day": plot},
         REJECTED_BATCHES.name: {"rejections by code, table and firmware": rejection_table(groups)},
         STAGED_ROWS.name: {"schemas that wait for a person": review_table(schemas)},
+        KEY_CONFLICTS.name: {"newest conflicts": newest_conflicts(run, parts.warehouse.root)},
     }
     for contract in INTAKE_TABLES:
         metadata = shown.get(contract.name, {}) | _metadata(run, parts, contract.name)
         yield MaterializeResult(asset_key=contract.name, metadata=metadata)
+
+
+def newest_conflicts(run: RunReport, warehouse: Path) -> MarkdownMetadataValue:
+    """The conflicts of the newest days; they are only read after a run that listed some."""
+    if not run.written[KEY_CONFLICTS.name]:
+        return conflict_table([], otherwise="This run listed none. `ilyama conflicts` lists all.")
+    found = conflicts_page(warehouse, ConflictFilter(), after=None, limit=MOST_CONFLICTS)
+    return conflict_table(found.conflicts, otherwise="No conflict could be read.")
 
 
 def _metadata(run: RunReport, parts: Intake, table: str) -> dict[str, Any]:

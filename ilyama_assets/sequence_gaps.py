@@ -16,6 +16,7 @@ from dagster import (
 from ilyama_assets.automation import now_and_then
 from ilyama_assets.catalog import OWNERS, column_schema
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
+from ilyama_assets.gap_report import MOST_SHOWN, gap_table
 from ilyama_assets.tables import BATCH_LEDGER, ROW_CHANGES, SEQUENCE_GAPS, TELEMETRY_SAMPLES
 from ilyama_protocol.intake.sequences import SequenceKind
 from ilyama_resources.lake import DeltaLake
@@ -46,10 +47,16 @@ def sequence_gaps(records: Records, lake: DeltaLake) -> MaterializeResult[Any]:
         gaps = _Counted(tx.sequences.in_portions(rows=PORTION))
         rows = pa.RecordBatchReader.from_batches(SEQUENCE_GAPS.schema, map(gaps_batch, gaps))
         version = lake.warehouse.renew(SEQUENCE_GAPS, rows)
+        widest = {kind: tx.sequences.widest(kind, limit=MOST_SHOWN) for kind in SequenceKind}
+        unlisted = tx.sequences.unlisted(GapFilter())
     metadata: dict[str, Any] = {
         "dagster/row_count": gaps.count,
         "dagster/uri": str(lake.warehouse.location(SEQUENCE_GAPS.name)),
+        "bytes": sum(file.size for file in lake.warehouse.files(SEQUENCE_GAPS.name)),
         "Delta version": version,
+        "widest gaps of telemetry": gap_table(widest[SequenceKind.TELEMETRY]),
+        "widest gaps of journals, a hint": gap_table(widest[SequenceKind.ROWS]),
+        "numbers of journals in no listed gap, at least": unlisted,
     }
     return MaterializeResult(metadata=metadata)
 
@@ -108,10 +115,12 @@ def no_telemetry_is_missing(records: Records) -> AssetCheckResult:
         check=NOTHING_MISSING,
         passed=not gaps,
         counts=counts,
-        sample=[_row(gap) for gap in gaps],
+        sample=[_row(gap) | {"discarded": gap.discarded} for gap in gaps],
         advice=(
             "Rejections that explain a gap are named with it: replay them once their cause is "
-            "gone. A gap without any was lost before it reached the broker: look at the device."
+            "gone; those that were discarded explain it for good. Where none is named, the batch "
+            "never reached the broker, or it was rejected or staged before its device and its "
+            "number could be read: look at the device, and at `ilyama rejections list`."
         ),
         severity=AssetCheckSeverity.WARN,
     )

@@ -22,6 +22,7 @@ from ilyama_protocol.intake.state import (
     DeviceState,
     LineageState,
 )
+from ilyama_protocol.intake.undecided_schemas import UndecidedSchemas
 
 
 class DataBatch(TableBatch, Protocol):
@@ -83,6 +84,7 @@ class SchemaIntake:
         self.claims: list[Claim] = []
         self.shelved: dict[tuple[str, str], BoundSchema] = {}
         """Schemas that were announced and are no longer part of the state, by table and hash."""
+        self._undecided = UndecidedSchemas()
         self._state = state
         self._rulings = rulings
         self._listed = listed
@@ -96,13 +98,16 @@ class SchemaIntake:
         """What happens to a batch; nothing is changed yet."""
         lineage = self._state.lineages.get(batch.source_table) or LineageState()
         schema, received_at = self._announced(arrival, batch, lineage), arrival.received_at
-        ruled = self._rulings.rule(
-            batch,
-            lineage,
-            columns=None if schema is None else schema.columns,
-            received_at=received_at,
-            replayed=self._came_before(arrival),
-        )
+        ruled = self._undecided.ruled(batch, schema)
+        if ruled is None:
+            ruled = self._rulings.rule(
+                batch,
+                lineage,
+                columns=None if schema is None else schema.columns,
+                received_at=received_at,
+                replayed=self._came_before(arrival),
+            )
+            self._undecided.remember(batch, schema, ruled)
         is_known = schema is not None and schema.holds_from <= received_at
         return Judged(schema, ruled, schema if is_known else None)
 
@@ -142,6 +147,7 @@ class SchemaIntake:
         self, batch: TableBatch, lineage: LineageState, binding: Binding, received_at: int
     ) -> None:
         """Accept a schema with the rows released of it, from the first of them that came in."""
+        self._undecided.forget(batch.source_table)
         accepted, place = _adopt(lineage), (batch.source_table, batch.schema_hash)
         if batch.schema_hash not in accepted:
             accepted[batch.schema_hash] = binding
@@ -162,9 +168,11 @@ class SchemaIntake:
     def _bind(self, arrival: Arrival, batch: TableBatch, schema: BoundSchema | None) -> None:
         """Let the columns behind a batch's hash hold, unless they do already."""
         lineage = self._state.lineage(batch.source_table)
-        _adopt(lineage)
+        accepted = _adopt(lineage)
         if schema is not None and batch.schema_hash not in lineage.schemas:
             lineage.schemas[batch.schema_hash] = schema
+            if batch.schema_hash in accepted:
+                self._undecided.forget(batch.source_table)
             table, told = batch.source_table, batch.schema_hash
             self._listed(ObservedSchema(arrival, table, told, schema.columns, is_new=True))
 
@@ -175,10 +183,13 @@ class SchemaIntake:
         shelved = lineage.shelve(self._rulings.approved_hashes(source_table))
         for schema_hash, bound in shelved.items():
             self.shelved.setdefault((source_table, schema_hash), bound)
+            self._undecided.forget_one(source_table, schema_hash)
 
     def settle(self, arrival: Arrival, batch: DataBatch, judged: Judged) -> None:
         """Make what was judged part of the state."""
         lineage, ruled = self._state.lineage(batch.source_table), judged.ruled
+        if ruled.accepts or lineage.first_schema is None:
+            self._undecided.forget(batch.source_table)
         lineage.first_schema = lineage.first_schema or batch.schema_hash
         self._bind(arrival, batch, judged.schema)
         if ruled.accepts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from ilyama_protocol.identifiers import key_of
 from ilyama_protocol.intake.conflicts import Conflict, batch_conflict
 from ilyama_protocol.intake.decisions import REPLAYS, Decisions
 from ilyama_protocol.intake.field_series import FieldSeries
@@ -22,6 +21,7 @@ from ilyama_protocol.intake.outcomes import (
 from ilyama_protocol.intake.sampled_points import NewPoints, SampledPoints
 from ilyama_protocol.intake.schema_intake import Judged
 from ilyama_protocol.intake.sequences import Numbering, SequenceKind
+from ilyama_protocol.intake.shared_keys import SharedKeys
 from ilyama_protocol.intake.state import NO_TS, TelemetryState
 from ilyama_protocol.limits import Limits
 from ilyama_protocol.messages import TelemetryBatch, telemetry_content
@@ -43,6 +43,7 @@ class TelemetryIntake:
         self._payloads: dict[str, KnownBatch] = {}
         self._numbers: set[tuple[str, int, int]] = set()
         self._shared: dict[str, list[TelemetryState]] = {}
+        self._shared_keys: SharedKeys | None = None
         for known in decisions.history.batches:
             self._know(known)
 
@@ -154,25 +155,18 @@ class TelemetryIntake:
         found = self._shared.get(source_table)
         if found is None:
             before = self._decisions.before
-            others = [
-                lineage.telemetry
-                for other, lineage in before.lineages.items()
-                if other != source_table
-                and lineage.telemetry.max_ts > NO_TS
-                and self._share(source_table, other)
-            ]
-            found = self._shared[source_table] = [before.telemetry(source_table), *others]
+            others = self._tables_with_datapoints().sharers(source_table)
+            tables = (source_table, *others)
+            found = self._shared[source_table] = [*map(before.telemetry, tables)]
         return found
 
-    def _share(self, *tables: str) -> bool:
-        """Whether two tables may give datapoints under one key, because somebody said so."""
-        lineages = self._decisions.before.lineages
-        one, other = (
-            (key_of(table, ""), self._decisions.rulings.named_keys(table, lineages.get(table)))
-            for table in tables
-        )
-        usual = any(key.startswith(one[0]) for key in other[1])
-        return usual or any(key.startswith(other[0]) for key in one[1]) or bool(one[1] & other[1])
+    def _tables_with_datapoints(self) -> SharedKeys:
+        """The tables that may have given datapoints before the drain, by the keys they name."""
+        if self._shared_keys is None:
+            lineages, named = self._decisions.before.lineages, self._decisions.rulings.named_keys
+            given = [t for t, lineage in lineages.items() if lineage.telemetry.max_ts > NO_TS]
+            self._shared_keys = SharedKeys(given, lambda t: named(t, lineages.get(t)))
+        return self._shared_keys
 
     def _era(self, arrival: Arrival, batch: TelemetryBatch) -> int:
         return self._decisions.era_of(arrival, batch.source_table)

@@ -285,7 +285,7 @@ SEQUENCE_OVERFLOW = Table(
 SEQUENCE_REJECTION = Table(
     "sequence_rejection",
     METADATA,
-    Column("rejection_id", Text, primary_key=True),
+    Column("rejection_id", Uuid(as_uuid=False), primary_key=True),
     Column("device_id", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("name", Text, nullable=False),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -13,10 +13,15 @@ from sqlalchemy import (
     Label,
     ScalarSelect,
     Select,
+    Table,
+    Text,
     and_,
+    cast,
     delete,
+    exists,
     func,
     literal,
+    or_,
     select,
     tuple_,
 )
@@ -33,7 +38,9 @@ from ilyama_protocol.intake.sequences import (
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres.copying import copied, shown
 from ilyama_resources.postgres.pairs import these
+from ilyama_resources.postgres.rejections import RejectionState
 from ilyama_resources.postgres.schema import (
+    REJECTION,
     SEQUENCE_GAP,
     SEQUENCE_OVERFLOW,
     SEQUENCE_REJECTION,
@@ -65,12 +72,18 @@ class Gap(NamedTuple):
         """The sequence it is a gap of."""
         return self.device_id, self.kind, self.name, self.era
 
+    @property
+    def missing(self) -> int:
+        """How many numbers are missing."""
+        return size_of((self.first_missing, self.last_missing))
+
 
 class ExplainedGap(NamedTuple):
-    """A gap with the rejections of batches that had its numbers."""
+    """A gap with the rejections of batches that had its numbers; some of them may be discarded."""
 
     gap: Gap
     rejections: int
+    discarded: int
     rejection_ids: list[str]
 
 
@@ -108,7 +121,7 @@ class GapPlace(NamedTuple):
 
 
 class GapTotal(NamedTuple):
-    """The gaps of one kind of sequence, and those too many to be listed."""
+    """The gaps of one kind of sequence, and at least how many numbers are missing beside them."""
 
     kind: str
     gaps: int
@@ -116,7 +129,17 @@ class GapTotal(NamedTuple):
     unlisted: int
 
 
+class _Unlisted(NamedTuple):
+    """What a drain did to the numbers that are missing and not listed."""
+
+    came: int
+    """At most so many of them came: a number that came once before is among these, too."""
+    added: int
+
+
+_COUNTED = ("device_id", "kind", "name", "era", "numbers")
 _FIELDS = [SEQUENCE_GAP.c[name] for name in Gap._fields]
+_MISSING = SEQUENCE_GAP.c.last_missing - SEQUENCE_GAP.c.first_missing + 1
 _ORDER = [SEQUENCE_GAP.c[name] for name in GapPlace._fields]
 
 
@@ -132,25 +155,33 @@ class Sequences:
         known = self._known((device, c.name) for device, c in every if _meets_known_gaps(c))
         closed: list[Gap] = []
         opened: list[Gap] = []
-        overflow: Counter[Scope] = Counter()
+        overflow: dict[Scope, _Unlisted] = {}
         for device_id, change in every:
             scope = (device_id, change.kind.value, change.name, change.era)
             gone, new = _changed_gaps(known.get(scope, ()), scope, change, drain_id=drain_id)
             listed, unlisted = _listed(known.get(scope, ()), gone, new, change)
             closed += gone
             opened += listed
-            overflow[scope] += unlisted + change.unlisted
+            if change.kind is SequenceKind.ROWS:
+                came = _came_unlisted(gone, new, change)
+                overflow[scope] = _Unlisted(came, unlisted + change.unlisted)
         self._overflow(overflow)
         self._remove(closed)
         if opened:
             self._connection.execute(insert(SEQUENCE_GAP), [gap._asdict() for gap in opened])
 
     def note_rejections(self, rejected: Sequence[RejectedBatch]) -> None:
-        """Remember rejected batches by their numbers."""
-        rows = [batch._asdict() for batch in rejected]
-        if rows:
-            statement = insert(SEQUENCE_REJECTION).on_conflict_do_nothing()
-            self._connection.execute(statement, rows)
+        """Remember rejected batches by their numbers, as the last look at them found these."""
+        rows = [batch._asdict() for batch in {b.rejection_id: b for b in rejected}.values()]
+        if not rows:
+            return
+        statement = insert(SEQUENCE_REJECTION)
+        found = {name: statement.excluded[name] for name in RejectedBatch._fields}
+        del found["rejection_id"], found["received_at"]
+        ours = [SEQUENCE_REJECTION.c.rejection_id]
+        self._connection.execute(
+            statement.on_conflict_do_update(index_elements=ours, set_=found), rows
+        )
 
     def page(
         self, wanted: GapFilter, *, after: GapPlace | None, limit: int | None
@@ -169,9 +200,9 @@ class Sequences:
 
     def totals(self) -> list[GapTotal]:
         """The gaps by kind."""
-        missing = SEQUENCE_GAP.c.last_missing - SEQUENCE_GAP.c.first_missing + 1
-        listed = select(SEQUENCE_GAP.c.kind, func.count(), func.sum(missing))
-        overflow = select(SEQUENCE_OVERFLOW.c.kind, func.sum(SEQUENCE_OVERFLOW.c.numbers))
+        listed = select(SEQUENCE_GAP.c.kind, func.count(), func.sum(_MISSING))
+        numbers = SEQUENCE_OVERFLOW.c.numbers
+        overflow = select(SEQUENCE_OVERFLOW.c.kind, func.sum(numbers)).where(numbers > 0)
         unlisted = _by_kind(self._connection, overflow.group_by(SEQUENCE_OVERFLOW.c.kind))
         rows = self._connection.execute(listed.group_by(SEQUENCE_GAP.c.kind))
         known = {kind: (count, int(numbers)) for kind, count, numbers in rows}
@@ -180,10 +211,24 @@ class Sequences:
             for kind in sorted({*known, *unlisted})
         ]
 
+    def unlisted(self, wanted: GapFilter) -> int:
+        """At least so many numbers are missing beside those in gaps."""
+        total = func.sum(SEQUENCE_OVERFLOW.c.numbers)
+        query = select(total).where(*_narrowed(SEQUENCE_OVERFLOW, wanted))
+        return int(self._connection.scalar(query) or 0)
+
+    def widest(self, kind: SequenceKind, *, limit: int) -> list[ExplainedGap]:
+        """The widest gaps of a kind, and of equal ones the newest first."""
+        query = _explained(GapFilter(kind=kind)).order_by(None)
+        first = (_MISSING.desc(), SEQUENCE_GAP.c.opened_in.desc(), *_ORDER)
+        rows = self._connection.execute(query.order_by(*first).limit(limit))
+        return list(map(_explained_gap, rows))
+
     def forget_rejections(self, *, received_before: datetime) -> int:
-        """Forget rejected batches that came long ago; how many there were."""
+        """Forget rejected batches that came long ago and have no number of an open gap."""
         old = SEQUENCE_REJECTION.c.received_at < received_before
-        return self._connection.execute(delete(SEQUENCE_REJECTION).where(old)).rowcount
+        meets_gap = exists().where(_has_numbers()).correlate(SEQUENCE_REJECTION)
+        return self._connection.execute(delete(SEQUENCE_REJECTION).where(old, ~meets_gap)).rowcount
 
     def _known(self, scopes: Iterable[tuple[str, str]]) -> dict[Scope, list[Gap]]:
         pair = tuple_(SEQUENCE_GAP.c.device_id, SEQUENCE_GAP.c.name)
@@ -204,20 +249,35 @@ class Sequences:
         same = [column == gone.c[column.name] for column in SEQUENCE_GAP.primary_key]
         self._connection.execute(delete(SEQUENCE_GAP).where(*same))
 
-    def _overflow(self, numbers: Mapping[Scope, int]) -> None:
-        """Count numbers that are not listed, on top of those counted before."""
-        names = ("device_id", "kind", "name", "era", "numbers")
-        rows = [dict(zip(names, (*scope, n), strict=True)) for scope, n in numbers.items() if n]
+    def _overflow(self, changes: Mapping[Scope, _Unlisted]) -> None:
+        """Count numbers that are not listed; below none there are never any."""
+        scopes = [scope for scope, change in changes.items() if any(change)]
+        known = self._unlisted(scopes)
+        rows = []
+        for scope in scopes:
+            came, added = changes[scope]
+            before = known.get(scope, 0)
+            if (numbers := max(before - came, 0) + added) != before:
+                rows.append(dict(zip(_COUNTED, (*scope, numbers), strict=True)))
         if not rows:
             return
         statement = insert(SEQUENCE_OVERFLOW)
-        both = SEQUENCE_OVERFLOW.c.numbers + statement.excluded.numbers
         self._connection.execute(
             statement.on_conflict_do_update(
-                index_elements=list(SEQUENCE_OVERFLOW.primary_key), set_={"numbers": both}
+                index_elements=list(SEQUENCE_OVERFLOW.primary_key),
+                set_={"numbers": statement.excluded.numbers},
             ),
             rows,
         )
+
+    def _unlisted(self, scopes: Sequence[Scope]) -> dict[Scope, int]:
+        if not scopes:
+            return {}
+        pair = tuple_(SEQUENCE_OVERFLOW.c.device_id, SEQUENCE_OVERFLOW.c.name)
+        asked = sorted({(device, name) for device, _, name, _ in scopes})
+        query = select(*(SEQUENCE_OVERFLOW.c[name] for name in _COUNTED))
+        rows = self._connection.execute(query.where(pair.in_(these(asked))))
+        return {(device, kind, name, era): int(n) for device, kind, name, era, n in rows}
 
 
 def _meets_known_gaps(change: SequenceChange) -> bool:
@@ -241,6 +301,17 @@ def _changed_gaps(
     return gone, new
 
 
+def _came_unlisted(gone: Iterable[Gap], new: Iterable[Gap], change: SequenceChange) -> int:
+    """How many numbers came that were in no listed gap.
+
+    Some of these may have come before, as rows of one transaction share one: so what is left of a
+    count that they are taken off is never too much.
+    """
+    left = sum(gap.missing for gap in new) - sum(map(size_of, change.opened))
+    closed = sum(gap.missing for gap in gone) - left
+    return sum(map(size_of, joined_islands(change.covered))) - closed
+
+
 def _narrower(gap: Gap, part: Island) -> Gap:
     return gap._replace(first_missing=part[0], last_missing=part[1])
 
@@ -252,19 +323,23 @@ def _listed(
     room = MOST_GAPS - (len(known) - len(gone))
     if change.kind is SequenceKind.TELEMETRY or len(new) <= room:
         return new, 0
-    widest = sorted(new, key=_size, reverse=True)
-    return widest[: max(room, 0)], sum(map(_size, widest[max(room, 0) :]))
-
-
-def _size(gap: Gap) -> int:
-    return size_of((gap.first_missing, gap.last_missing))
+    widest = sorted(new, key=attrgetter("missing"), reverse=True)
+    return widest[: max(room, 0)], sum(gap.missing for gap in widest[max(room, 0) :])
 
 
 def _by_kind(connection: Connection, query: Select[Any]) -> Mapping[str, int]:
     return {kind: int(numbers) for kind, numbers in connection.execute(query)}
 
 
-def _explains() -> ColumnElement[bool]:
+_SAME = ("device_id", "kind", "name", "era")
+_LINKED = SEQUENCE_REJECTION.outerjoin(
+    REJECTION, REJECTION.c.rejection_id == SEQUENCE_REJECTION.c.rejection_id
+)
+_CAME = REJECTION.c.state == RejectionState.ACCEPTED.value
+_DISCARDED = REJECTION.c.state == RejectionState.DISCARDED.value
+
+
+def _has_numbers() -> ColumnElement[bool]:
     """Whether a rejected batch had numbers of a gap."""
     same = [SEQUENCE_REJECTION.c[name] == SEQUENCE_GAP.c[name] for name in _SAME]
     overlaps = and_(
@@ -274,29 +349,33 @@ def _explains() -> ColumnElement[bool]:
     return and_(*same, overlaps)
 
 
-_SAME = ("device_id", "kind", "name", "era")
+def _explains() -> ColumnElement[bool]:
+    """Whether it is why they are missing; of one that was accepted since, all that it had came."""
+    return and_(_has_numbers(), or_(REJECTION.c.state.is_(None), ~_CAME))
 
 
-def _rejections() -> ScalarSelect[int]:
-    query = select(func.count()).select_from(SEQUENCE_REJECTION).where(_explains())
+def _rejections(*which: ColumnElement[bool]) -> ScalarSelect[int]:
+    query = select(func.count()).select_from(_LINKED).where(_explains(), *which)
     return query.correlate(SEQUENCE_GAP).scalar_subquery()
 
 
 def _rejection_ids() -> Label[Any]:
-    query = select(SEQUENCE_REJECTION.c.rejection_id).where(_explains())
+    rejection_id = cast(SEQUENCE_REJECTION.c.rejection_id, Text)
+    query = select(rejection_id).select_from(_LINKED).where(_explains())
     first = query.order_by(SEQUENCE_REJECTION.c.received_at).limit(MOST_LINKED)
     return func.array(first.correlate(SEQUENCE_GAP).scalar_subquery()).label("rejection_ids")
 
 
 def _explained(wanted: GapFilter) -> Select[Any]:
-    query = select(*_FIELDS, _rejections(), _rejection_ids()).where(*_narrowed(wanted))
-    return query.order_by(*_ORDER)
+    told = (_rejections(), _rejections(_DISCARDED), _rejection_ids())
+    return select(*_FIELDS, *told).where(*_narrowed(SEQUENCE_GAP, wanted)).order_by(*_ORDER)
 
 
 def _explained_gap(row: Any) -> ExplainedGap:
-    return ExplainedGap(Gap(*row[:-2]), row[-2], list(row[-1]))
+    *gap, rejections, discarded, ids = row
+    return ExplainedGap(Gap(*gap), rejections, discarded, list(ids))
 
 
-def _narrowed(wanted: GapFilter) -> list[ColumnElement[bool]]:
+def _narrowed(table: Table, wanted: GapFilter) -> list[ColumnElement[bool]]:
     named = zip(GapFilter._fields, wanted, strict=True)
-    return [SEQUENCE_GAP.c[name] == shown(value) for name, value in named if value is not None]
+    return [table.c[name] == shown(value) for name, value in named if value is not None]

@@ -1,10 +1,10 @@
 """`GET /v1/gaps`: numbers of journals and telemetry that never came."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Self
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from ilyama_protocol.intake.sequences import SequenceKind
 from ilyama_resources.postgres.sequences import ExplainedGap, GapFilter, GapPlace
@@ -27,16 +27,36 @@ class GapItem(BaseModel):
     last_missing: int
     opened_at: datetime
     opened_in: int = Field(description="Drain that showed the gap.")
-    rejections: int = Field(description="Rejected batches that had numbers of it.")
+    rejections: int = Field(
+        description="Rejected batches that had numbers of it and were not accepted since."
+    )
+    discarded: int = Field(description="How many of these somebody discarded.")
     rejection_ids: list[str] = Field(description="The first of them.")
 
 
 class GapQuery(PageQuery):
     """Which gaps are asked for."""
 
-    device_id: str | None = None
+    device: Annotated[str | None, Field(description="The id of a device.")] = None
+    table: Annotated[str | None, Field(description="A table whose batches are numbered.")] = None
     kind: SequenceKind | None = None
-    source_table: str | None = None
+    device_id: Annotated[str | None, Field(description="`device`.", deprecated=True)] = None
+    source_table: Annotated[str | None, Field(description="`table`.", deprecated=True)] = None
+
+    @model_validator(mode="after")
+    def _is_one_question(self) -> Self:
+        if None not in (self.device, self.device_id) or None not in (self.table, self.source_table):
+            raise ValueError("`device_id` and `source_table` are old names: give each only once")
+        if self.kind is SequenceKind.ROWS and self.filter.name is not None:
+            raise ValueError("a journal is of all tables: gaps of kind `rows` have no table")
+        return self
+
+    @property
+    def filter(self) -> GapFilter:
+        """What is asked for; only telemetry has a table."""
+        table = self.source_table if self.table is None else self.table
+        kind = self.kind if table is None else SequenceKind.TELEMETRY
+        return GapFilter(self.device_id if self.device is None else self.device, kind, table)
 
 
 @router.get("/v1/gaps", responses=documented(401, 404, 422, 429, 503))
@@ -44,11 +64,9 @@ def list_gaps(
     parts: PartsHere, _: PrincipalHere, query: Annotated[GapQuery, Query()]
 ) -> Page[GapItem]:
     """Gaps, by device, kind, sequence and number."""
-    kind = SequenceKind.TELEMETRY if query.source_table is not None else query.kind
-    wanted = GapFilter(query.device_id, kind, query.source_table)
     after = decode_cursor(query.cursor, GapPlace)
     with parts.gateway.transaction() as tx:
-        found = tx.sequences.page(wanted, after=after, limit=query.limit + 1)
+        found = tx.sequences.page(query.filter, after=after, limit=query.limit + 1)
     gaps, cursor = page_of(found, limit=query.limit, place=_place)
     return Page(items=[_item(gap) for gap in gaps], next_cursor=cursor)
 
@@ -67,6 +85,7 @@ def _item(explained: ExplainedGap) -> GapItem:
             "source_table": None if of_rows else gap.name,
             "journal_epoch": gap.name if of_rows else None,
             "rejections": explained.rejections,
+            "discarded": explained.discarded,
             "rejection_ids": explained.rejection_ids,
         }
     )

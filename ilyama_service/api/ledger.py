@@ -1,7 +1,7 @@
 """`GET /v1/ledger`: what became of everything that was received."""
 
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -21,6 +21,10 @@ from ilyama_service.api.errors import documented
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 
 router = APIRouter(tags=["reading"])
+_ORIGINS: Final = (
+    "`live` for what came; `day` for replayed days, `rejection` for replayed rejections, and "
+    "`staged` for what was set aside and released."
+)
 
 
 class LedgerItem(BaseModel):
@@ -72,7 +76,7 @@ class LedgerQuery(PageQuery):
     source_table: str | None = None
     kind: str | None = None
     outcome: Outcome | None = None
-    origin: Annotated[Origin, Field(description="live, or the replay of a day.")] = Origin.LIVE
+    origin: Annotated[Origin, Field(description=_ORIGINS)] = Origin.LIVE
 
 
 @router.get("/v1/ledger", responses=documented(401, 404, 422, 429, 503))

@@ -3,6 +3,7 @@
 `ilyama check` has to start in an instant; so nothing here imports a database or Dagster.
 """
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +55,7 @@ def drains(
 
 def gaps(
     device: Annotated[str | None, typer.Option(help="Of one device only.")] = None,
+    table: Annotated[str | None, typer.Option(help="Of the telemetry of one table only.")] = None,
     telemetry: Annotated[
         bool, typer.Option("--telemetry", help="Only those of telemetry, which are exact.")
     ] = False,
@@ -62,16 +64,21 @@ def gaps(
 ) -> None:
     """List numbers of telemetry and of journals that never came."""
     from ilyama_protocol.intake.sequences import SequenceKind
+    from ilyama_resources.postgres.sequences import GapFilter
     from ilyama_service.cli.gaps import list_gaps
 
-    kind = SequenceKind.TELEMETRY if telemetry else None
-    list_gaps(device=device, kind=kind, limit=limit, as_json=as_json)
+    kind = SequenceKind.TELEMETRY if telemetry or table is not None else None
+    list_gaps(GapFilter(device, kind, table), limit=limit, as_json=as_json)
 
 
 def conflicts(
     device: Annotated[str | None, typer.Option(help="Of one device only.")] = None,
     table: Annotated[str | None, typer.Option(help="Of one table only.")] = None,
     kind: Annotated[ConflictKind | None, typer.Option(help="Of one kind of key only.")] = None,
+    day: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="Of one UTC day of arrival only."),
+    ] = None,
     limit: HowManyOfTheNewest = 100,
     as_json: JsonLines = False,
 ) -> None:
@@ -79,7 +86,8 @@ def conflicts(
     from ilyama_resources.key_conflicts import ConflictFilter
     from ilyama_service.cli.conflicts import list_conflicts
 
-    list_conflicts(ConflictFilter(device, table, kind), limit=limit, as_json=as_json)
+    wanted = ConflictFilter(device, table, kind, None if day is None else day.date())
+    list_conflicts(wanted, limit=limit, as_json=as_json)
 
 
 def audit(

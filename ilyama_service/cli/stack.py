@@ -288,7 +288,7 @@ def _show_books(status: Status) -> None:
         told = f"missing    {status.telemetry_missing:,} telemetry batches: see `ilyama gaps`"
         console.print(told, style="yellow", highlight=False)
     if status.journal_missing_hint:
-        told = f"hint       {status.journal_missing_hint:,} numbers of journals never came"
+        told = f"hint       {status.journal_missing_hint:,} or more numbers of journals never came"
         console.print(f"{told}: see `ilyama gaps`", highlight=False)
     if status.key_conflicts_today:
         told = f"conflicts  {status.key_conflicts_today:,} today: see `ilyama conflicts`"

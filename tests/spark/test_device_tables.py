@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 from sqlalchemy import create_engine, text
 
+from ilyama_assets.device_tables import bring_up, metadata_of
 from ilyama_assets.drains.protocol import Intake
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
 from ilyama_protocol.governance.bindings import Binding, ColumnAction, Verb
@@ -354,6 +355,19 @@ def test_only_touched_tables_are_written(intake: Intake, mirrors: Mirrors) -> No
     assert mirrors.derive() == [Mirror("pumps")]
     assert mirrors.version("valves") == before
     assert mirrors.derive() == []
+
+
+def test_a_run_tells_the_rows_and_bytes_of_the_tables_that_it_touched(
+    intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(ONE, batch(_put(1, v=1), schema=PUMPS))])
+    run, touched = bring_up(mirrors.progress, mirrors.parts, rebuild=False)
+    told = metadata_of(mirrors.parts.warehouse, run, touched)
+
+    files = mirrors.parts.warehouse.files(Mirror(TABLE).name)
+    assert (told["dagster/row_count"], told["bytes"]) == (1, sum(file.size for file in files))
+    *_, line = told["tables"].value.splitlines()
+    assert f"| {TABLE} | 1 | {told['bytes']:,} |" in line
 
 
 @pytest.mark.usefixtures("way")

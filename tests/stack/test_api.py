@@ -270,6 +270,7 @@ def test_a_generated_client_finds_nothing(reading: ApiServer) -> None:
     done = subprocess.run(
         [
             str(Path(sys.executable).with_name("schemathesis")),
+            f"--config-file={Path(__file__).with_name('schemathesis.toml')}",
             "run",
             f"{reading.url}/openapi.json",
             f"--header=Authorization: Bearer {reading.token}",

@@ -1,22 +1,37 @@
 """Gaps in the records: opened, closed in part, explained by rejections, and listed in order."""
 
+import random
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pytest
 from dagster import MaterializeResult
 from sqlalchemy import create_engine, event
 
 from ilyama_assets import sequence_gaps as sequence_gaps_module
 from ilyama_assets.sequence_gaps import sequence_gaps
-from ilyama_protocol.intake.sequences import Island, SequenceChange, SequenceKind
+from ilyama_protocol.intake import sequences as told_sequences
+from ilyama_protocol.intake.sequences import (
+    Island,
+    Numbering,
+    SequenceChange,
+    SequenceKind,
+    changed,
+    islands_of,
+)
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres import sequences as sequences_module
+from ilyama_resources.postgres.rejections import RejectionState
 from ilyama_resources.postgres.sequences import GapFilter, GapTotal, RejectedBatch, Sequences
 from tests.api_server import ApiServer
 from tests.platform import Platform
+from tests.rejected_records import reject
+from tests.unit.intake.traffic import message, sample, telemetry
 
 NOW = 1_777_366_800_000_000
 EPOCH = "019693d0-0000-7000-8000-00000000000a"
@@ -77,6 +92,77 @@ def test_gaps_too_many_to_list_are_counted_without_any_that_is_listed(
         assert tx.sequences.totals() == [GapTotal("rows", 0, 0, 5), GapTotal("telemetry", 1, 1, 0)]
 
 
+class _Journal:
+    """A journal whose numbers come in drains, as the records know it."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._span: Island | None = None
+        self._drains = 0
+        self.came: set[int] = set()
+
+    def bring(self, numbers: Iterable[int]) -> None:
+        numbering = Numbering(SequenceKind.ROWS, EPOCH)
+        islands = islands_of(np.array(sorted(numbers)))
+        self._span, told = changed(numbering, islands, self._span, at=NOW)
+        self._drains += 1
+        self._tx.sequences.advance([("a", told)] if told else [], drain_id=self._drains)
+        self.came |= {n for first, last in islands for n in range(first, last + 1)}
+
+    @property
+    def missing(self) -> int:
+        return max(self.came) - min(self.came) + 1 - len(self.came)
+
+    @property
+    def told(self) -> int:
+        return sum(total.missing + total.unlisted for total in self._tx.sequences.totals())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_missing_numbers_are_counted_whatever_is_listed_and_whenever_they_come(
+    platform_without_spark: Platform, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(told_sequences, "MOST_OPENED", 2)
+    monkeypatch.setattr(sequences_module, "MOST_GAPS", 2)
+    chance = random.Random(seed)
+    numbers = chance.sample(range(60), 60)
+    with platform_without_spark.gateway.transaction() as tx:
+        journal = _Journal(tx)
+        while numbers:
+            some, numbers = numbers[: (cut := chance.randint(1, 9))], numbers[cut:]
+            journal.bring(some)
+            assert journal.told == journal.missing
+        assert tx.sequences.totals() == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_numbers_that_tables_share_never_make_the_count_of_missing_ones_too_high(
+    platform_without_spark: Platform, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(told_sequences, "MOST_OPENED", 2)
+    monkeypatch.setattr(sequences_module, "MOST_GAPS", 2)
+    chance = random.Random(seed)
+    tables: list[Sequence[int]] = [chance.sample(range(60), 40) for _ in range(2)]
+    with platform_without_spark.gateway.transaction() as tx:
+        journal = _Journal(tx)
+        for numbers in (*tables, range(60)):
+            for begin in range(0, len(numbers), 7):
+                journal.bring(numbers[begin : begin + 7])
+                assert journal.told <= journal.missing
+        assert tx.sequences.totals() == []
+
+
+def test_two_tables_that_share_a_journal_leave_no_number_missing(
+    platform_without_spark: Platform,
+) -> None:
+    with platform_without_spark.gateway.transaction() as tx:
+        journal = _Journal(tx)
+        journal.bring(range(1, 4_001, 2))
+        assert journal.told == 1_999
+        journal.bring(range(2, 4_001, 2))
+        assert tx.sequences.totals() == []
+
+
 def test_however_many_gaps_close_they_are_removed_together(
     platform_without_spark: Platform,
 ) -> None:
@@ -129,17 +215,22 @@ class _Has(SimpleNamespace):
     """A resource in a test."""
 
 
+def _id(number: int) -> str:
+    return str(UUID(int=number))
+
+
+def _rejected(number: int, *, device: str = "a", era: int = 0, at: int = NOW) -> RejectedBatch:
+    return RejectedBatch(
+        _id(number), device, "telemetry", "t", number, number, "invalid_row", "t", utc(at), era=era
+    )
+
+
 def test_a_rejection_explains_no_gap_of_another_era(platform_without_spark: Platform) -> None:
     with platform_without_spark.gateway.transaction() as tx:
         tx.sequences.advance(
             [("a", _change("t", [(3, 9)], era=era)) for era in range(3)], drain_id=1
         )
-        batches = [
-            RejectedBatch(
-                f"r{n}", "a", "telemetry", "t", n, n, "invalid_row", "t", utc(NOW), era=era
-            )
-            for n, era in ((4, 0), (5, 0), (6, 2))
-        ]
+        batches = [_rejected(n, era=era) for n, era in ((4, 0), (5, 0), (6, 2))]
         tx.sequences.note_rejections(batches)
         assert [(gap[2], gap[-1]) for gap in _listed(tx)] == [(0, 2), (1, 0), (2, 1)]
 
@@ -150,7 +241,7 @@ def test_a_gap_names_the_rejections_that_had_its_numbers(
     with shared_platform.gateway.transaction() as tx:
         tx.sequences.advance([("a", _change("t", [(3, 9), (12, 12)]))], drain_id=1)
         batches = [
-            RejectedBatch(f"r{n}", device, "telemetry", "t", n, n, "invalid_row", "t", utc(NOW + n))
+            _rejected(n, device=device, at=NOW + n)
             for n, device in ((2, "a"), (4, "a"), (9, "a"), (10, "a"), (5, "b"))
         ]
         tx.sequences.note_rejections([*batches, batches[0]])
@@ -159,8 +250,71 @@ def test_a_gap_names_the_rejections_that_had_its_numbers(
     items = api.get("/v1/gaps", limit=1)
     first = items["items"][0]
     assert (first["first_missing"], first["rejections"]) == (3, 2)
-    assert (first["source_table"], first["rejection_ids"]) == ("t", ["r4", "r9"])
-    rest = api.get("/v1/gaps", source_table="t", cursor=items["next_cursor"])["items"]
+    assert (first["source_table"], first["rejection_ids"]) == ("t", [_id(4), _id(9)])
+    assert first["discarded"] == 0
+    rest = api.get("/v1/gaps", table="t", cursor=items["next_cursor"])["items"]
     assert [gap["first_missing"] for gap in rest] == [12]
-    with shared_platform.gateway.transaction() as tx:
-        assert tx.sequences.forget_rejections(received_before=utc(NOW) + timedelta(days=1)) == 5
+    assert api.get("/v1/gaps", source_table="t", device_id="a") == api.get(
+        "/v1/gaps", table="t", device="a", kind="telemetry"
+    )
+    assert api.get("/v1/gaps", device="b")["items"] == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"kind": "rows", "table": "t"},
+        {"kind": "rows", "source_table": "t"},
+        {"device": "a", "device_id": "a"},
+        {"table": "t", "source_table": "t"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_asked_of_gaps_is_refused(api: ApiServer, query: dict[str, str]) -> None:
+    with api.client() as client:
+        answer = client.get("/v1/gaps", params=query)
+    assert (answer.status_code, answer.json()["error_code"]) == (422, "invalid_request")
+
+
+def test_rejections_are_remembered_as_long_as_they_may_explain_an_open_gap(
+    platform_without_spark: Platform,
+) -> None:
+    later = utc(NOW) + timedelta(days=1)
+    with platform_without_spark.gateway.transaction() as tx:
+        tx.sequences.advance([("a", _change("t", [(3, 9)]))], drain_id=1)
+        tx.sequences.note_rejections([_rejected(4), _rejected(12), _rejected(5, device="b")])
+        assert tx.sequences.forget_rejections(received_before=utc(NOW)) == 0
+        assert tx.sequences.forget_rejections(received_before=later) == 2
+        assert [gap[-1] for gap in _listed(tx)] == [1]
+        tx.sequences.advance([("a", _change("t", [], [(3, 9)]))], drain_id=2)
+        assert tx.sequences.forget_rejections(received_before=later) == 1
+
+
+def test_a_rejection_explains_what_its_last_look_found(platform_without_spark: Platform) -> None:
+    with platform_without_spark.gateway.transaction() as tx:
+        tx.sequences.advance([("a", _change("t", [(3, 4), (6, 9)]))], drain_id=1)
+        tx.sequences.note_rejections([_rejected(4)])
+        again = _rejected(7)._replace(rejection_id=_id(4), received_at=utc(NOW + 1))
+        tx.sequences.note_rejections([again])
+        assert [gap[3:] for gap in _listed(tx)] == [(3, 4, 0), (6, 9, 1)]
+
+
+def test_what_was_accepted_since_explains_no_gap_and_what_was_discarded_says_so(
+    platform_without_spark: Platform,
+) -> None:
+    platform = platform_without_spark
+    payloads = [telemetry(sample(n), seq=4 + n, row_count=7) for n in range(3)]
+    topic = "acme/dev-1/sync/telemetry/batch"
+    arrived = [message(payload, position=n, topic=topic) for n, payload in enumerate(payloads)]
+    rejections = reject(platform, arrived, drain_id=1)
+    states = (RejectionState.ACCEPTED, RejectionState.DISCARDED, RejectionState.EXPLAINED)
+    with platform.gateway.transaction() as tx:
+        tx.sequences.advance([("acme/dev-1", _change("t", [(3, 9)]))], drain_id=1)
+        for n, rejection in enumerate(rejections):
+            link = _rejected(4 + n, device="acme/dev-1", at=NOW + n)
+            tx.sequences.note_rejections([link._replace(rejection_id=rejection.rejection_id)])
+            tx.rejections.move(rejection.rejection_id, states[n], note=None)
+        (told,) = tx.sequences.page(GapFilter(), after=None, limit=None)
+
+    assert (told.rejections, told.discarded) == (2, 1)
+    assert told.rejection_ids == [rejection.rejection_id for rejection in rejections[1:]]

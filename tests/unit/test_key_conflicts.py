@@ -188,6 +188,8 @@ def test_the_command_lists_conflicts(warehouse: Warehouse) -> None:
     assert [json.loads(line)["day"] for line in lines] == [str(NEXT), str(DAY)]
     assert (only["device_id"], only["first"], only["other"]) == (OTHER_DEVICE, "a", "b")
     assert "acme/dev-2" in _told(home, "--device", OTHER_DEVICE, "--table", "pumps")
+    of_day = _told(home, "--day", str(NEXT), "--json").splitlines()
+    assert [json.loads(line)["day"] for line in of_day] == [str(NEXT)]
     assert _told(home, "--device", "nobody").startswith("No key has come with other content.")
 
 

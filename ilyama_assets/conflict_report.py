@@ -1,0 +1,37 @@
+"""Key conflicts on the page of their asset: what stays, and what came under the same key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from dagster import MarkdownMetadataValue
+
+from ilyama_assets.markdown import markdown_table
+from ilyama_resources.key_conflicts import ListedConflict
+
+MOST_CONFLICTS: Final = 20
+_LONGEST_CELL: Final = 200
+
+
+def conflict_table(conflicts: Sequence[ListedConflict], *, otherwise: str) -> MarkdownMetadataValue:
+    """Conflicts as a Markdown table; long contents are cut."""
+    return markdown_table([_row(conflict) for conflict in conflicts], otherwise=otherwise)
+
+
+def _row(conflict: ListedConflict) -> dict[str, Any]:
+    place = conflict.place
+    return {
+        "day": place.day.isoformat(),
+        "device": place.device_id or "unknown",
+        "table": place.source_table,
+        "kind": place.kind,
+        "key": _cut(place.key),
+        "first": _cut(conflict.first),
+        "other": _cut(conflict.other),
+        "arrivals": conflict.arrivals,
+    }
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _LONGEST_CELL else f"{words[:_LONGEST_CELL]}…"
