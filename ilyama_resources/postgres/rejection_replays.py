@@ -75,6 +75,7 @@ class PastReplay(NamedTuple):
     requested_by: str
     corrected: bool
     segment_id: str | None
+    position: int | None
     drain_id: int | None
     outcome: str | None
     code: str | None

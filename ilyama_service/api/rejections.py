@@ -105,8 +105,9 @@ class ReplayItem(BaseModel):
     requested_at: datetime
     requested_by: str
     corrected: bool = Field(description="Whether it has other bytes than those stored.")
-    segment_id: str | None
-    drain_id: int | None
+    segment_id: str | None = Field(description="Where its line of the ledger is, once it landed.")
+    position: int | None
+    drain_id: int | None = Field(description="The drain that decided it.")
     outcome: str | None
     code: str | None
 

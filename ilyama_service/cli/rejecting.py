@@ -92,14 +92,23 @@ def _lines(found: Rejection, past: Sequence[PastReplay]) -> Iterator[str]:
     yield f"topic      {safe(found.topic)}"
     yield f"table      {safe(found.source_table) or 'unknown'}"
     yield f"received   {found.received_at:%Y-%m-%d %H:%M:%S.%f} UTC, drain {found.drain_id}"
+    yield f"original   segment {found.segment_id}, position {found.position}"
     if found.note is not None:
         yield f"note       {safe(found.note)}"
     for replay in past:
-        with_what = "corrected bytes" if replay.corrected else "its own bytes"
-        outcome = replay.outcome or "under way"
-        told = f"{outcome} with {replay.code}" if replay.code else outcome
-        who = f"{replay.requested_at:%Y-%m-%d %H:%M} by {safe(replay.requested_by)}"
-        yield f"replay {replay.attempt:<3} {who}, {with_what}: {told}"
+        yield from _told_replay(replay)
+
+
+def _told_replay(replay: PastReplay) -> Iterator[str]:
+    """What was asked for and came of it, and where its line of the ledger is."""
+    with_what = "corrected bytes" if replay.corrected else "its own bytes"
+    outcome = replay.outcome or "under way"
+    told = f"{outcome} with {replay.code}" if replay.code else outcome
+    who = f"{replay.requested_at:%Y-%m-%d %H:%M} by {safe(replay.requested_by)}"
+    yield f"replay {replay.attempt:<3} {who}, {with_what}: {told}"
+    if replay.position is not None:
+        drain = "no drain yet" if replay.drain_id is None else f"drain {replay.drain_id}"
+        yield f"           {drain}, segment {replay.segment_id}, position {replay.position}"
 
 
 def _save(payload: bytes, file: Path) -> None:
