@@ -39,10 +39,10 @@ class WrongState(RejectionRefused):
     """Its state does not allow what was asked for."""
 
 
-class GroupReplay(NamedTuple):
-    """How much of a group is replayed now, and how much is left for another request."""
+class GroupDone(NamedTuple):
+    """With how many of a group it was done now, and how many are left for another request."""
 
-    replayed: int
+    done: int
     left: int
 
 
@@ -77,20 +77,50 @@ def replay(tx: Transaction, rejection_id: str, *, corrected: bytes | None, actor
     return _audited(tx, before, verb="replay", actor=actor, more=_told_bytes(corrected))
 
 
-def replay_group(tx: Transaction, wanted: RejectionFilter, *, actor: str) -> GroupReplay:
+def replay_group(tx: Transaction, wanted: RejectionFilter, *, actor: str) -> GroupDone:
     """Ask for a replay of every open rejection of a group."""
-    known = tx.rejections.count(wanted)
-    if not known:
-        raise NoSuchRejection(f"There is no rejection {_told_group(wanted)}.")
+    _known_group(tx, wanted)
     replayed = tx.rejection_replays.request(wanted, ReplayRequest(actor))
     if not replayed:
         raise WrongState(f"No rejection {_told_group(wanted)} is open.")
+    _audit_group(tx, wanted, "replay", actor, {"replayed": replayed})
+    return GroupDone(replayed, tx.rejections.count_open(wanted))
+
+
+def explain_group(tx: Transaction, wanted: RejectionFilter, *, note: str, actor: str) -> GroupDone:
+    """Give every open rejection of a group the same note."""
+    _known_group(tx, wanted)
+    explained = tx.rejections.explain_open(wanted, note=note)
+    if not explained:
+        raise WrongState(f"No rejection {_told_group(wanted)} is open and without this note.")
+    _audit_group(tx, wanted, "explain", actor, {"explained": explained, "note": note})
+    return GroupDone(explained, tx.rejections.count_open(wanted, but_noted=note))
+
+
+def discard_group(
+    tx: Transaction, wanted: RejectionFilter, *, note: str | None, actor: str
+) -> GroupDone:
+    """Mark every open rejection of a group as one that nobody will replay."""
+    _known_group(tx, wanted)
+    discarded = tx.rejections.discard_open(wanted, note=note)
+    if not discarded:
+        raise WrongState(f"No rejection {_told_group(wanted)} is open.")
+    _audit_group(tx, wanted, "discard", actor, {"discarded": discarded, "note": note})
+    return GroupDone(discarded, tx.rejections.count_open(wanted))
+
+
+def _known_group(tx: Transaction, wanted: RejectionFilter) -> None:
+    """Refuse a group that is none; whoever locks many rejections does so alone."""
+    tx.rejection_replays.alone()
+    if not tx.rejections.count(wanted):
+        raise NoSuchRejection(f"There is no rejection {_told_group(wanted)}.")
+
+
+def _audit_group(
+    tx: Transaction, wanted: RejectionFilter, verb: str, actor: str, done: dict[str, Any]
+) -> None:
     group = {name: value for name, value in wanted._asdict().items() if value is not None}
-    tx.audit.record(
-        actor=actor, verb="replay", resource="rejections", new=group | {"replayed": replayed}
-    )
-    left = sum(tx.rejections.count(wanted._replace(state=state)) for state in OPEN_STATES)
-    return GroupReplay(replayed, left)
+    tx.audit.record(actor=actor, verb=verb, resource="rejections", new=group | done)
 
 
 def _open_one(tx: Transaction, rejection_id: str, *, verb: str) -> Rejection:

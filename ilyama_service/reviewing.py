@@ -37,9 +37,10 @@ from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Transaction, audit
 from ilyama_resources.postgres.bindings import BindingScope
 from ilyama_resources.postgres.current_instances import Lineage
+from ilyama_resources.postgres.moved_devices import DeviceMove
 from ilyama_resources.postgres.open_reviews import OpenReview
 from ilyama_resources.postgres.review_queue import MOST_OPEN
-from ilyama_resources.postgres.reviews import Decision, Review, ReviewFilter, Sharer
+from ilyama_resources.postgres.reviews import Decision, Review, ReviewFilter
 
 MOST_AT_ONCE: Final = 1_000
 """More open reviews are closed part after part."""
@@ -201,7 +202,7 @@ class Reviewing:
         review = _acted_on(tx, act, ReviewVerb.REOPEN)
         if not _may_be_asked_again(review):
             raise ReviewConflict(f"review {review.review_id} is {review.state} and binds")
-        if _is_asked_already(review, tx.reviews.alike(review)):
+        if tx.reviews.is_open(review.device_id, review.source_table, review.schema_hash):
             raise ReviewConflict(f"a review of {review.schema_hash} is open already")
         review_id = tx.reviews.reopen(review, actor=act.actor, note=act.note)
         again = act._replace(review_id=review_id)
@@ -237,6 +238,15 @@ class Reviewing:
         lineages = {(review.device_id, review.source_table) for review in reviews}
         tx.review_queue.fill(lineages, most=self._most_open)
         return tx.reviews.resume_closed(lineages)
+
+    def follow(self, tx: Transaction, move: DeviceMove) -> None:
+        """Let what is open of a device that moves be decided in its new project."""
+        tx.reviews.alone()
+        tx.moved_devices.keep_approvals(move)
+        answered = tx.moved_devices.share_approvals(move)
+        open_still = tx.moved_devices.take_reviews_along(move)
+        tx.review_queue.fill({*answered, *open_still}, most=self._most_open)
+        tx.reviews.resume_lapsed({*answered})
 
     def choose(
         self, tx: Transaction, scope: PolicyScope, choice: PolicyChoice, *, actor: str
@@ -308,10 +318,6 @@ def _refuse(faults: Sequence[ActionFault]) -> None:
 def _may_be_asked_again(review: Review) -> bool:
     undecided = (ReviewState.REJECTED, ReviewState.ABANDONED)
     return review.state in undecided or _holds(review, review.actions or {})
-
-
-def _is_asked_already(review: Review, alike: Sequence[Sharer]) -> bool:
-    return any(o.state in OPEN and o.device_id == review.device_id for o in alike)
 
 
 def _holds(review: Review, actions: Actions) -> bool:

@@ -13,13 +13,10 @@ from ilyama_protocol.governance.rules import ProjectRules
 from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
 from ilyama_protocol.topics import DEVICES_ROOT, Address, parse_topic
 from ilyama_resources.postgres import Gateway, Transaction
-from ilyama_resources.postgres.devices import RegisteredDevice, Root
+from ilyama_resources.postgres.devices import LONGEST_ROOT_BYTES, RegisteredDevice, Root
 from ilyama_resources.postgres.sequence_resets import SequenceReset
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.segment_files import read_topics
-
-LONGEST_ROOT_BYTES = 2000
-"""The registry is indexed by slug and device name; an index entry has no room for more."""
 
 
 class Plan(NamedTuple):

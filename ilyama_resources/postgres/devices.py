@@ -16,6 +16,9 @@ from ilyama_resources.postgres.schema import DEVICE, DEVICE_STATE
 Root = tuple[str, str]
 """(topic_slug, device_name): how a device is addressed."""
 
+LONGEST_ROOT_BYTES = 2000
+"""The registry is indexed by slug and device name; an index entry has no room for more."""
+
 
 class RegisteredDevice(NamedTuple):
     """A device as the registry knows it."""
@@ -40,6 +43,26 @@ class DeviceEntry(NamedTuple):
     auto: bool
     registered_at: datetime
     next_received_at: int | None
+
+
+class NewDevice(NamedTuple):
+    """A device that somebody registers."""
+
+    device_id: str
+    topic_slug: str
+    device_name: str
+    org_id: str | None = None
+    project_id: str | None = None
+    fleet_id: str | None = None
+    firmware_version: str | None = None
+
+
+class DevicePlaces(NamedTuple):
+    """Whom a device belongs to; None is nobody."""
+
+    org_id: str | None
+    project_id: str | None
+    fleet_id: str | None
 
 
 _FIELDS = [DEVICE.c[name] for name in RegisteredDevice._fields]
@@ -70,9 +93,13 @@ class Devices:
         rows = self._connection.execute(query.where(DEVICE.c.device_id.in_(list(device_ids))))
         return {device_id: project_id for device_id, project_id in rows}
 
-    def page(self, *, after: str | None, limit: int) -> list[DeviceEntry]:
-        """The next devices after an id, in its order."""
+    def page(
+        self, *, after: str | None, limit: int, project_id: str | None = None
+    ) -> list[DeviceEntry]:
+        """The next devices after an id, in its order; of one project, when it is given."""
         query = _entries().order_by(DEVICE.c.device_id).limit(limit)
+        if project_id is not None:
+            query = query.where(DEVICE.c.project_id == shown(project_id))
         if after is not None:
             query = query.where(DEVICE.c.device_id > after)
         return [DeviceEntry(*row) for row in self._connection.execute(query)]
@@ -89,6 +116,24 @@ class Devices:
         rows = [device._asdict() | {"auto": auto, "registered_at": now} for device in devices]
         if rows:
             self._connection.execute(insert(DEVICE).on_conflict_do_nothing(), rows)
+
+    def add(self, device: NewDevice) -> bool:
+        """Register one device; False when its id or its root is taken."""
+        now = datetime.now(UTC)
+        values = device._asdict() | {"auto": False, "registered_at": now}
+        statement = insert(DEVICE).values(values).on_conflict_do_nothing()
+        return bool(self._connection.execute(statement).rowcount)
+
+    def locked_entry(self, device_id: str) -> DeviceEntry | None:
+        """One device, whose places nobody else can change until the transaction ends."""
+        same = DEVICE.c.device_id == shown(device_id)
+        self._connection.execute(select(DEVICE.c.device_id).where(same).with_for_update())
+        return self.entry(device_id)
+
+    def move(self, device_id: str, places: DevicePlaces) -> None:
+        """Let a device belong to others."""
+        moved = update(DEVICE).where(DEVICE.c.device_id == shown(device_id))
+        self._connection.execute(moved.values(places._asdict()))
 
     def learn_firmware(self, versions: Iterable[tuple[str, str]]) -> None:
         """Note the firmware that devices have now."""

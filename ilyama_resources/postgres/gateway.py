@@ -34,6 +34,7 @@ from ilyama_resources.postgres.events import Events
 from ilyama_resources.postgres.idempotent_answers import IdempotentAnswers
 from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.lineages import Lineages
+from ilyama_resources.postgres.moved_devices import MovedDevices
 from ilyama_resources.postgres.open_reviews import OpenReviews
 from ilyama_resources.postgres.pauses import Pauses
 from ilyama_resources.postgres.policies import Policies
@@ -78,6 +79,7 @@ class Transaction:
         self.segments = Segments(connection)
         self.drains = Drains(connection)
         self.devices = Devices(connection)
+        self.moved_devices = MovedDevices(connection)
         self.device_states = DeviceStates(connection)
         self.shelved_schemas = ShelvedSchemas(connection)
         self.current_instances = CurrentInstances(connection)

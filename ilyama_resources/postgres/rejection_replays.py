@@ -31,6 +31,7 @@ from ilyama_protocol.intake.outcomes import Outcome
 from ilyama_protocol.moments import micros, utc
 from ilyama_resources.postgres.copying import copied, copied_arrow
 from ilyama_resources.postgres.rejections import (
+    MOST_AT_ONCE,
     OPEN_STATES,
     RejectionFilter,
     RejectionState,
@@ -38,8 +39,6 @@ from ilyama_resources.postgres.rejections import (
 )
 from ilyama_resources.postgres.schema import REJECTION, REJECTION_REPLAY
 
-MOST_AT_ONCE: Final = 100_000
-"""A larger group is replayed part after part."""
 MOST_IN_A_SEGMENT: Final = 5_000
 BYTES_MISSING: Final = "bytes_missing"
 """The outcome of a replay whose bytes the tables no longer hold."""
@@ -76,6 +75,7 @@ class PastReplay(NamedTuple):
     requested_by: str
     corrected: bool
     segment_id: str | None
+    position: int | None
     drain_id: int | None
     outcome: str | None
     code: str | None

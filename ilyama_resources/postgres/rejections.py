@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 import pyarrow as pa
 from sqlalchemy import (
@@ -37,6 +38,9 @@ class RejectionState(StrEnum):
     DISCARDED = "discarded"
 
 
+MOST_AT_ONCE: Final = 100_000
+"""A larger group is explained, replayed or discarded part after part."""
+
 OPEN_STATES: Final = (RejectionState.REJECTED, RejectionState.EXPLAINED)
 """A person may still explain, replay or discard these."""
 
@@ -67,6 +71,11 @@ class Rejection(NamedTuple):
     last_drain_id: int | None
     changed_at: datetime
 
+    @property
+    def place(self) -> RejectionPlace:
+        """Where a page that ends with this one ends."""
+        return RejectionPlace(self.received_at, UUID(self.rejection_id))
+
 
 class RejectionFilter(NamedTuple):
     """Which rejections are asked for; what is None does not narrow."""
@@ -77,6 +86,13 @@ class RejectionFilter(NamedTuple):
     state: str | None = None
     device_id: str | None = None
     rejection_id: str | None = None
+
+
+class RejectionPlace(NamedTuple):
+    """Where a page of rejections ended."""
+
+    received_at: datetime
+    rejection_id: UUID
 
 
 class GroupPlace(NamedTuple):
@@ -170,11 +186,16 @@ class Rejections:
         row = self._connection.execute(query.with_for_update() if locked else query).first()
         return None if row is None else _rejection(tuple(row))
 
-    def newest(self, wanted: RejectionFilter, *, limit: int) -> list[Rejection]:
-        """The newest rejections, newest first."""
+    def newest(
+        self, wanted: RejectionFilter, *, after: RejectionPlace | None = None, limit: int
+    ) -> list[Rejection]:
+        """The next rejections behind a place, newest first."""
+        at, name = REJECTION.c.received_at, REJECTION.c.rejection_id
         query = select(*_FIELDS).where(*narrowed(wanted))
-        order = (REJECTION.c.received_at.desc(), REJECTION.c.rejection_id)
-        rows = self._connection.execute(query.order_by(*order).limit(limit))
+        if after is not None:
+            place = (literal(after.received_at, at.type), literal(str(after[1]), name.type))
+            query = query.where(tuple_(at, name) < tuple_(*place))
+        rows = self._connection.execute(query.order_by(at.desc(), name.desc()).limit(limit))
         return [_rejection(tuple(row)) for row in rows]
 
     def count(self, wanted: RejectionFilter) -> int:
@@ -182,10 +203,12 @@ class Rejections:
         query = select(func.count()).select_from(REJECTION).where(*narrowed(wanted))
         return self._connection.scalar(query) or 0
 
-    def count_open(self) -> int:
-        """How many wait for somebody to do something."""
-        query = select(func.count()).where(REJECTION.c.state.in_(OPEN_STATES))
-        return self._connection.scalar(query) or 0
+    def count_open(
+        self, wanted: RejectionFilter | None = None, *, but_noted: str | None = None
+    ) -> int:
+        """How many wait for somebody to do something, without those that have this note."""
+        chosen = _open_ones(wanted or RejectionFilter(), but_noted)
+        return self._connection.scalar(select(func.count()).where(*chosen)) or 0
 
     def groups(
         self, wanted: RejectionFilter, *, after: GroupPlace | None = None, limit: int
@@ -218,6 +241,29 @@ class Rejections:
         kept = None if note is None else shown(note)
         self._connection.execute(statement.values(state=state, note=kept, changed_at=moment))
 
+    def explain_open(self, wanted: RejectionFilter, *, note: str) -> int:
+        """Note why the open ones were rejected, the oldest first; tell how many have it anew."""
+        state = RejectionState.EXPLAINED
+        return self._move_open(_open_ones(wanted, note), state, note=note)
+
+    def discard_open(self, wanted: RejectionFilter, *, note: str | None) -> int:
+        """Set the open ones aside, the oldest first; tell how many."""
+        return self._move_open(_open_ones(wanted, None), RejectionState.DISCARDED, note=note)
+
+    def _move_open(
+        self, chosen: Sequence[ColumnElement[bool]], state: RejectionState, *, note: str | None
+    ) -> int:
+        c = REJECTION.c
+        oldest = select(c.rejection_id).where(*chosen).order_by(c.received_at, c.rejection_id)
+        some = oldest.limit(MOST_AT_ONCE).with_for_update().cte("some")
+        values = {
+            "state": state,
+            "note": func.coalesce(None if note is None else shown(note), c.note),
+            "changed_at": datetime.now(UTC),
+        }
+        statement = update(REJECTION).where(c.rejection_id.in_(select(some.c.rejection_id)))
+        return self._connection.execute(statement.values(values)).rowcount
+
     def are_known(self) -> bool:
         """Whether what the tables held before there was this record is in it, too."""
         return bool(self._connection.scalar(select(WAREHOUSE.c.rejections_known)))
@@ -234,6 +280,13 @@ def narrowed(wanted: RejectionFilter) -> list[ColumnElement[bool]]:
         for name, value in wanted._asdict().items()
         if value is not None
     ]
+
+
+def _open_ones(wanted: RejectionFilter, but_noted: str | None) -> list[ColumnElement[bool]]:
+    conditions = [REJECTION.c.state.in_(OPEN_STATES), *narrowed(wanted)]
+    if but_noted is not None:
+        conditions.append(REJECTION.c.note.is_distinct_from(shown(but_noted)))
+    return conditions
 
 
 def _rejection(row: tuple[Any, ...]) -> Rejection:
@@ -275,7 +328,7 @@ def _newest(within: Sequence[ColumnElement[bool]], *, at: ColumnElement[Any]) ->
     told = {"sample_id": "rejection_id", "sample_path": "json_path", "sample_message": "message"}
     query = select(*(REJECTION.c[name].label(label) for label, name in told.items()))
     last = query.where(*within, REJECTION.c.received_at == at)
-    return last.order_by(REJECTION.c.rejection_id).limit(1).lateral()
+    return last.order_by(REJECTION.c.rejection_id.desc()).limit(1).lateral()
 
 
 def _state_counts(counts: Any) -> dict[str, int]:

@@ -32,6 +32,7 @@ from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.paging import newest_first
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import (
+    DEVICE,
     LINEAGE_PAUSE,
     SCHEMA_BINDING,
     SCHEMA_REVIEW,
@@ -143,10 +144,15 @@ class Reviews:
         govern_alone(self._connection)
 
     def reopen(self, review: Review, *, actor: str, note: str | None) -> int:
-        """Ask again about a schema that was decided; tell the number of the new review."""
+        """Ask again about a schema that was decided; tell the number of the new review.
+
+        It is for the project in which the device is now.
+        """
         told = f"asked again by {actor}"
         copy = select(
-            *(_R[name] for name in [*NEW_FIELDS, "project_id", "opened_by"]),
+            *(_R[name] for name in NEW_FIELDS),
+            select(DEVICE.c.project_id).where(DEVICE.c.device_id == _R.device_id).scalar_subquery(),
+            _R.opened_by,
             literal(ReviewState.QUEUED.value),
             literal(FIRST_VERSION),
             literal(datetime.now(UTC)),
@@ -169,10 +175,11 @@ class Reviews:
         row = self._connection.execute(select(*_FIELDS).where(_R.review_id == review_id)).first()
         return None if row is None else _review(row)
 
-    def is_open(self, device_id: str, source_table: str) -> bool:
-        """Whether a schema of a lineage waits for a decision."""
-        lineage = (_R.device_id == device_id, _R.source_table == source_table)
-        return bool(self._connection.scalar(select(exists().where(*lineage, _R.state.in_(OPEN)))))
+    def is_open(self, device_id: str, source_table: str, schema_hash: str | None = None) -> bool:
+        """Whether a schema of a lineage, or this one, waits for a decision."""
+        lineage = [_R.device_id == device_id, _R.source_table == source_table]
+        wanted = lineage if schema_hash is None else [*lineage, _R.schema_hash == schema_hash]
+        return bool(self._connection.scalar(select(exists().where(*wanted, _R.state.in_(OPEN)))))
 
     def page(self, wanted: ReviewFilter, *, limit: int, before: int | None = None) -> list[Review]:
         """The next reviews below a number, the newest first."""

@@ -18,6 +18,7 @@ from ilyama_resources.postgres.rejections import (
     Rejection,
     RejectionFilter,
     RejectionGroup,
+    RejectionPlace,
     RejectionState,
 )
 from ilyama_resources.rejected_bytes import RejectedMessage, rejected_messages
@@ -64,6 +65,11 @@ class GroupQuery(PageQuery):
     state: RejectionState | None = None
     device: Annotated[str | None, Field(description="The id of a device.")] = None
 
+    @property
+    def wanted(self) -> RejectionFilter:
+        """The rejections that are asked for."""
+        return RejectionFilter(self.code, self.table, self.firmware, self.state, self.device)
+
 
 class RejectionItem(BaseModel):
     """One rejection, as the last look at it found; unknown words are the empty text."""
@@ -99,8 +105,9 @@ class ReplayItem(BaseModel):
     requested_at: datetime
     requested_by: str
     corrected: bool = Field(description="Whether it has other bytes than those stored.")
-    segment_id: str | None
-    drain_id: int | None
+    segment_id: str | None = Field(description="Where its line of the ledger is, once it landed.")
+    position: int | None
+    drain_id: int | None = Field(description="The drain that decided it.")
     outcome: str | None
     code: str | None
 
@@ -130,18 +137,37 @@ class ReplayBody(MutationBody):
 
 
 class GroupBody(MutationBody):
-    """The group to replay; what is left out does not narrow."""
+    """The group that is meant; what is left out does not narrow."""
 
     code: str
     table: str | None = None
     firmware: str | None = None
     device: str | None = None
 
+    @property
+    def wanted(self) -> RejectionFilter:
+        """The rejections that are meant."""
+        return RejectionFilter(self.code, self.table, self.firmware, device_id=self.device)
+
 
 class GroupReplayed(BaseModel):
     """How many replays were asked for, and how many of the group wait for another request."""
 
     replayed: int
+    left: int
+
+
+class GroupExplained(BaseModel):
+    """How many were explained, and how many open ones of the group have another note or none."""
+
+    explained: int
+    left: int
+
+
+class GroupDiscarded(BaseModel):
+    """How many were discarded, and how many of the group are open."""
+
+    discarded: int
     left: int
 
 
@@ -157,17 +183,43 @@ class DiscardBody(MutationBody):
     note: str | None = Field(None, min_length=1, max_length=10_000)
 
 
+_DryRun = Annotated[bool, Field(description="Only count: how many are left to do it with.")]
+
+
+class GroupNoteBody(NoteBody, GroupBody):
+    """A group, and why it was rejected."""
+
+    dry_run: _DryRun = False
+
+
+class GroupDiscardBody(DiscardBody, GroupBody):
+    """A group, and why nobody will replay it."""
+
+    dry_run: _DryRun = False
+
+
 @router.get("/v1/rejections", responses=documented(401, 404, 422, 429, 503))
 def list_rejections(
     parts: PartsHere, _: PrincipalHere, query: Annotated[GroupQuery, Query()]
 ) -> Page[GroupItem]:
     """Groups in the order of code, table and firmware: one mistake of a firmware is one line."""
-    wanted = RejectionFilter(query.code, query.table, query.firmware, query.state, query.device)
     after = decode_cursor(query.cursor, GroupPlace)
     with parts.gateway.transaction() as tx:
-        found = tx.rejections.groups(wanted, after=after, limit=query.limit + 1)
+        found = tx.rejections.groups(query.wanted, after=after, limit=query.limit + 1)
     groups, cursor = page_of(found, limit=query.limit, place=lambda group: group.place)
     return Page(items=[_group(group) for group in groups], next_cursor=cursor)
+
+
+@router.get("/v1/rejections/each", responses=documented(401, 404, 422, 429, 503))
+def list_each_rejection(
+    parts: PartsHere, _: PrincipalHere, query: Annotated[GroupQuery, Query()]
+) -> Page[RejectionItem]:
+    """Rejections one by one, newest first."""
+    after = decode_cursor(query.cursor, RejectionPlace)
+    with parts.gateway.transaction() as tx:
+        found = tx.rejections.newest(query.wanted, after=after, limit=query.limit + 1)
+    some, cursor = page_of(found, limit=query.limit, place=lambda rejection: rejection.place)
+    return Page(items=[_item(rejection) for rejection in some], next_cursor=cursor)
 
 
 # The other routes ask for a UUID, which no name of a route is.
@@ -182,12 +234,52 @@ async def replay_group(mutation: MutationHere) -> Response:
     """Replay every open rejection of a group; the next drains decide them."""
 
     def act(tx: Transaction, body: GroupBody) -> GroupReplayed:
-        wanted = RejectionFilter(body.code, body.table, body.firmware, device_id=body.device)
         with _refusals():
-            done = rejections.replay_group(tx, wanted, actor=mutation.actor)
-        return GroupReplayed(**done._asdict())
+            done, left = rejections.replay_group(tx, body.wanted, actor=mutation.actor)
+        return GroupReplayed(replayed=done, left=left)
 
     return await mutation.carry_out(GroupBody, act, status=202)
+
+
+@router.post(
+    "/v1/rejections/explain",
+    response_model=GroupExplained,
+    responses=_REFUSALS,
+    openapi_extra=described(GroupNoteBody, required=True),
+)
+async def explain_group(mutation: MutationHere) -> Response:
+    """Give every open rejection of a group the same note."""
+
+    def act(tx: Transaction, body: GroupNoteBody) -> GroupExplained:
+        wanted, note = body.wanted, body.note
+        if body.dry_run:
+            left = tx.rejections.count_open(wanted, but_noted=note)
+            return GroupExplained(explained=0, left=left)
+        with _refusals():
+            done, left = rejections.explain_group(tx, wanted, note=note, actor=mutation.actor)
+        return GroupExplained(explained=done, left=left)
+
+    return await mutation.carry_out(GroupNoteBody, act)
+
+
+@router.post(
+    "/v1/rejections/discard",
+    response_model=GroupDiscarded,
+    responses=_REFUSALS,
+    openapi_extra=described(GroupDiscardBody, required=True),
+)
+async def discard_group(mutation: MutationHere) -> Response:
+    """Mark every open rejection of a group as one that nobody will replay; nothing is deleted."""
+
+    def act(tx: Transaction, body: GroupDiscardBody) -> GroupDiscarded:
+        wanted, note = body.wanted, body.note
+        if body.dry_run:
+            return GroupDiscarded(discarded=0, left=tx.rejections.count_open(wanted))
+        with _refusals():
+            done, left = rejections.discard_group(tx, wanted, note=note, actor=mutation.actor)
+        return GroupDiscarded(discarded=done, left=left)
+
+    return await mutation.carry_out(GroupDiscardBody, act)
 
 
 @router.get("/v1/rejections/{rejection_id:uuid}", responses=documented(401, 404, 422, 429, 503))

@@ -20,6 +20,7 @@ from ilyama_service.cli.commands import (
     ui,
     up,
 )
+from ilyama_service.cli.device_commands import devices
 from ilyama_service.cli.lineage_commands import lineages
 from ilyama_service.cli.rejection_commands import rejections
 from ilyama_service.cli.review_commands import policy, review
@@ -45,6 +46,7 @@ app.command("import")(import_file)
 app.command("ingest")(ingest)
 app.command("drain")(drain)
 app.command("drains")(drains)
+app.add_typer(devices, name="devices")
 app.add_typer(rejections, name="rejections")
 app.add_typer(review, name="review")
 app.command("policy")(policy)

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import msgspec
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from ilyama_resources.delta_reading import MessagePlace
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres.rejection_replays import PastReplay
 from ilyama_resources.postgres.rejections import (
-    OPEN_STATES,
+    MOST_AT_ONCE,
     Rejection,
     RejectionFilter,
     RejectionGroup,
@@ -22,7 +20,8 @@ from ilyama_resources.rejected_bytes import RejectedMessage, rejected_messages
 from ilyama_service import rejections
 from ilyama_service.cli.consoles import console
 from ilyama_service.cli.recording import actor, changed, records, safe
-from ilyama_service.rejections import NoSuchRejection
+from ilyama_service.cli.rejection_lists import show_each, show_groups
+from ilyama_service.rejections import GroupDone, NoSuchRejection
 
 _SHOWN_CHARACTERS = 2_000
 _TAKEN_UP = "A running platform takes it up by itself; else `ilyama drain` does."
@@ -48,36 +47,24 @@ def list_groups(wanted: RejectionFilter, *, limit: int, as_json: bool) -> None:
     with records() as (_, gateway), gateway.transaction() as tx:
         groups = tx.rejections.largest_groups(wanted, limit=limit)
     if as_json:
-        for group in groups:
-            typer.echo(msgspec.json.encode(group._asdict()).decode())
+        _print_json(groups)
     else:
         show_groups(groups)
 
 
-def show_groups(groups: Sequence[RejectionGroup]) -> None:
-    """Print groups, and below them the newest rejection of each."""
-    console.print(_table(groups) if groups else "No rejection.", highlight=False)
-    for group in groups:
-        told = f"{group.sample_id}  {safe(group.sample_message)} ({safe(group.sample_path)})"
-        console.print(told, markup=False, highlight=False)
+def list_each(wanted: RejectionFilter, *, limit: int, as_json: bool) -> None:
+    """Print the newest rejections one by one."""
+    with records() as (_, gateway), gateway.transaction() as tx:
+        found = tx.rejections.newest(wanted, limit=limit)
+    if as_json:
+        _print_json(found)
+    else:
+        show_each(found)
 
 
-def _table(groups: Sequence[RejectionGroup]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    numbers = ("count", "open", "devices")
-    for name in ("code", "table", "firmware", *numbers, "last"):
-        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
-    for group in groups:
-        table.add_row(
-            group.code,
-            escape(safe(group.source_table)) or "-",
-            escape(safe(group.firmware_version)),
-            f"{group.rejections:,}",
-            f"{sum(group.states.get(state, 0) for state in OPEN_STATES):,}",
-            f"{group.devices:,}",
-            f"{group.last_received_at:%Y-%m-%d %H:%M}",
-        )
-    return table
+def _print_json(found: Sequence[RejectionGroup | Rejection]) -> None:
+    for told in found:
+        typer.echo(msgspec.json.encode(told._asdict()).decode())
 
 
 def show(rejection_id: str, *, save: Path | None) -> None:
@@ -105,14 +92,23 @@ def _lines(found: Rejection, past: Sequence[PastReplay]) -> Iterator[str]:
     yield f"topic      {safe(found.topic)}"
     yield f"table      {safe(found.source_table) or 'unknown'}"
     yield f"received   {found.received_at:%Y-%m-%d %H:%M:%S.%f} UTC, drain {found.drain_id}"
+    yield f"original   segment {found.segment_id}, position {found.position}"
     if found.note is not None:
         yield f"note       {safe(found.note)}"
     for replay in past:
-        with_what = "corrected bytes" if replay.corrected else "its own bytes"
-        outcome = replay.outcome or "under way"
-        told = f"{outcome} with {replay.code}" if replay.code else outcome
-        who = f"{replay.requested_at:%Y-%m-%d %H:%M} by {safe(replay.requested_by)}"
-        yield f"replay {replay.attempt:<3} {who}, {with_what}: {told}"
+        yield from _told_replay(replay)
+
+
+def _told_replay(replay: PastReplay) -> Iterator[str]:
+    """What was asked for and came of it, and where its line of the ledger is."""
+    with_what = "corrected bytes" if replay.corrected else "its own bytes"
+    outcome = replay.outcome or "under way"
+    told = f"{outcome} with {replay.code}" if replay.code else outcome
+    who = f"{replay.requested_at:%Y-%m-%d %H:%M} by {safe(replay.requested_by)}"
+    yield f"replay {replay.attempt:<3} {who}, {with_what}: {told}"
+    if replay.position is not None:
+        drain = "no drain yet" if replay.drain_id is None else f"drain {replay.drain_id}"
+        yield f"           {drain}, segment {replay.segment_id}, position {replay.position}"
 
 
 def _save(payload: bytes, file: Path) -> None:
@@ -147,7 +143,7 @@ def replay_group(wanted: RejectionFilter) -> None:
     """Ask for a replay of every open rejection of a group."""
     done = changed(lambda tx: rejections.replay_group(tx, wanted, actor=actor()))
     left = f" {done.left:,} more are open: run the command again." if done.left else ""
-    told = f"{done.replayed:,} replays were asked for.{left} {_TAKEN_UP}"
+    told = f"{done.done:,} replays were asked for.{left} {_TAKEN_UP}"
     console.print(told, highlight=False)
 
 
@@ -157,6 +153,38 @@ def explain(rejection_id: str, note: str) -> None:
         raise typer.BadParameter("A note says something: it is not empty.")
     changed(lambda tx: rejections.explain(tx, rejection_id, note=note, actor=actor()))
     console.print("Explained.")
+
+
+def explain_group(wanted: RejectionFilter, note: str, *, sure: bool) -> None:
+    """Give every open rejection of a group the same note; unless one is sure, only count."""
+    if not note:
+        raise typer.BadParameter("A note says something: it is not empty.")
+    if not sure:
+        _tell(wanted, "explained", but_noted=note)
+        return
+    done = changed(lambda tx: rejections.explain_group(tx, wanted, note=note, actor=actor()))
+    _told_done("explained", done)
+
+
+def discard_group(wanted: RejectionFilter, note: str | None, *, sure: bool) -> None:
+    """Set every open rejection of a group aside; unless one is sure, only count."""
+    if not sure:
+        _tell(wanted, "discarded")
+        return
+    done = changed(lambda tx: rejections.discard_group(tx, wanted, note=note, actor=actor()))
+    _told_done("discarded", done)
+
+
+def _tell(wanted: RejectionFilter, became: str, *, but_noted: str | None = None) -> None:
+    with records() as (_, gateway), gateway.transaction() as tx:
+        count = tx.rejections.count_open(wanted, but_noted=but_noted)
+    told = f"Rejections that would be {became}: {count:,}, at most {MOST_AT_ONCE:,} at a time."
+    console.print(f"{told} Nothing was done: say --yes.", highlight=False)
+
+
+def _told_done(became: str, done: GroupDone) -> None:
+    left = f" {done.left:,} more are open: run the command again." if done.left else ""
+    console.print(f"Rejections that are {became} now: {done.done:,}.{left}", highlight=False)
 
 
 def discard(rejection_id: str, note: str | None) -> None:

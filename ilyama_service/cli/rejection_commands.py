@@ -1,12 +1,15 @@
 """`ilyama rejections`: the words of its commands; their work is imported when they are called."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 from ilyama_service.cli.options import MOST_LISTED, JsonLines
+
+if TYPE_CHECKING:
+    from ilyama_resources.postgres.rejections import RejectionFilter
 
 rejections = typer.Typer(
     help="Look at what was rejected, and explain, replay or discard it.",
@@ -14,6 +17,10 @@ rejections = typer.Typer(
 )
 
 Id = Annotated[UUID, typer.Argument(metavar="ID", help="The id of a rejection.")]
+OneOrGroup = Annotated[
+    UUID | None, typer.Argument(metavar="ID", help="One of them; or --code for a group.")
+]
+Sure = Annotated[bool, typer.Option("--yes", help="Do it to the group, do not only count.")]
 Code = Annotated[str | None, typer.Option(help="Those with this code.")]
 SourceTable = Annotated[str | None, typer.Option("--table", help="Those of this table.")]
 Firmware = Annotated[str | None, typer.Option(help="Those of this firmware.")]
@@ -33,16 +40,18 @@ def list_groups(
     firmware: Firmware = None,
     state: Annotated[str | None, typer.Option(help="Those in this state.")] = None,
     device: DeviceId = None,
+    each: Annotated[bool, typer.Option("--each", help="One by one, newest first.")] = False,
     limit: Annotated[
-        int, typer.Option(min=1, max=MOST_LISTED, help="How many groups, largest first.")
+        int, typer.Option(min=1, max=MOST_LISTED, help="How many; groups come largest first.")
     ] = 20,
     as_json: JsonLines = False,
 ) -> None:
-    """List rejections by code, table and firmware: one mistake is one line."""
+    """List rejections by code, table and firmware: one mistake is one line; or --each."""
     from ilyama_service.cli import rejecting
 
     wanted = rejecting.wanted(code=code, table=table, firmware=firmware, state=state, device=device)
-    rejecting.list_groups(wanted, limit=limit, as_json=as_json)
+    listed = rejecting.list_each if each else rejecting.list_groups
+    listed(wanted, limit=limit, as_json=as_json)
 
 
 @rejections.command("show")
@@ -60,7 +69,7 @@ def show(
 
 @rejections.command("replay")
 def replay(
-    rejection_id: Annotated[UUID | None, typer.Argument(metavar="ID", help="One of them.")] = None,
+    rejection_id: OneOrGroup = None,
     code: Code = None,
     table: SourceTable = None,
     firmware: Firmware = None,
@@ -76,34 +85,65 @@ def replay(
     from ilyama_service.cli import rejecting
 
     wanted = rejecting.wanted(code=code, table=table, firmware=firmware, device=device)
-    if rejection_id is not None:
-        if any(wanted):
-            raise typer.BadParameter("Give the ID of a rejection or a group, not both.")
+    if _is_one(rejection_id, wanted):
         rejecting.replay_one(str(rejection_id), corrected)
-        return
-    if code is None:
-        raise typer.BadParameter("Give the ID of a rejection, or --code for a group.")
-    if corrected is not None:
+    elif corrected is not None:
         raise typer.BadParameter("--with is for one rejection: give its ID.")
-    rejecting.replay_group(wanted)
+    else:
+        rejecting.replay_group(wanted)
 
 
 @rejections.command("explain")
 def explain(
-    rejection_id: Id, note: Annotated[str, typer.Argument(help="Why it was rejected.")]
+    rejection_id: OneOrGroup = None,
+    why: Annotated[
+        str | None, typer.Argument(metavar="NOTE", help="Why it was rejected; or --note.")
+    ] = None,
+    note: Annotated[str | None, typer.Option(help="Why a group was rejected.")] = None,
+    code: Code = None,
+    table: SourceTable = None,
+    firmware: Firmware = None,
+    device: DeviceId = None,
+    sure: Sure = False,
 ) -> None:
-    """Add a note to a rejection, or put another in its place."""
+    """Add a note to a rejection, or all open ones of a group, or put another in its place."""
     from ilyama_service.cli import rejecting
 
-    rejecting.explain(str(rejection_id), note)
+    wanted = rejecting.wanted(code=code, table=table, firmware=firmware, device=device)
+    is_one = _is_one(rejection_id, wanted)
+    told = why if note is None else note
+    if told is None or (why is not None and note is not None):
+        raise typer.BadParameter("Say once why: NOTE behind the ID, or --note.")
+    if is_one:
+        rejecting.explain(str(rejection_id), told)
+    else:
+        rejecting.explain_group(wanted, told, sure=sure)
 
 
 @rejections.command("discard")
 def discard(
-    rejection_id: Id,
+    rejection_id: OneOrGroup = None,
     note: Annotated[str | None, typer.Option(help="Why nobody will replay it.")] = None,
+    code: Code = None,
+    table: SourceTable = None,
+    firmware: Firmware = None,
+    device: DeviceId = None,
+    sure: Sure = False,
 ) -> None:
-    """Mark a rejection as one that nobody will replay; nothing is deleted."""
+    """Mark one, or all open ones of a group, as what nobody will replay; nothing is deleted."""
     from ilyama_service.cli import rejecting
 
-    rejecting.discard(str(rejection_id), note)
+    wanted = rejecting.wanted(code=code, table=table, firmware=firmware, device=device)
+    if _is_one(rejection_id, wanted):
+        rejecting.discard(str(rejection_id), note)
+    else:
+        rejecting.discard_group(wanted, note, sure=sure)
+
+
+def _is_one(rejection_id: UUID | None, wanted: "RejectionFilter") -> bool:
+    """Whether one rejection is meant; else it is a group, which has a code."""
+    if rejection_id is None and wanted.code is None:
+        raise typer.BadParameter("Give the ID of a rejection, or --code for a group.")
+    if rejection_id is not None and any(wanted):
+        raise typer.BadParameter("Give the ID of a rejection or a group, not both.")
+    return rejection_id is not None

@@ -14,6 +14,9 @@ from tests.waiting import eventually
 
 MESSAGES = 60
 DRAINED_WITHIN_S = 240
+SHOWN_WITHIN_S = 120
+REFUSED, ASKED = "two_faults", "schema_additive"
+"""Scenarios that leave rejections, and a schema that waits for a person."""
 TALL = ViewportSize(width=1600, height=2800)
 """The graph leaves out what is not in sight."""
 GROUPS = ("sources", "intake", "edge", "datapoints", "serving", "lifecycle")
@@ -39,6 +42,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
         assert published.returncode == 0, published.stderr
         # A message may be delivered twice, and then has two lines.
         assert eventually(lambda: drained(running) >= MESSAGES, within_s=DRAINED_WITHIN_S)
+        played = running.ilyama("simulate", "--scenario", REFUSED, "--scenario", ASKED)
+        assert played.returncode == 0, played.stderr
         yield running
 
 
@@ -103,6 +108,49 @@ def test_a_materialization_is_explained_by_counts_and_a_plot(person: Viewer) -> 
     expect(plot).to_be_visible()
     assert plot.evaluate("image => image.naturalWidth") > 0
     person.keep("plot")
+
+
+def table_of(person: Viewer, asset: str, titled: str) -> str:
+    """What a table in an asset's newest materialization tells; a long one has to be opened."""
+    person.open(f"/assets/{asset}?view=events")
+    entry = person.row(titled)
+    expect(entry).to_be_visible()
+    long = entry.get_by_text("[Show Markdown]")
+    table = entry.get_by_role("table")
+    expect(long.or_(table).first).to_be_visible()
+    if long.count():
+        long.first.click()
+        table = person.page.get_by_role("dialog").get_by_role("table")
+        expect(table).to_be_visible()
+    person.keep(asset)
+    return table.first.inner_text()
+
+
+@pytest.mark.parametrize(
+    ("asset", "titled", "words"),
+    [
+        pytest.param(
+            "rejected_batches",
+            "rejections by code, table and firmware",
+            ("code", "first", "last", "invalid_batch_id", "envelope_unstripped_tenant_fields"),
+            id="rejections",
+        ),
+        pytest.param(
+            "staged_rows",
+            "schemas that wait for a person",
+            ("review", "class", "staged rows", "compatible_additive"),
+            id="reviews",
+        ),
+    ],
+)
+def test_what_was_refused_and_what_waits_are_tables_on_their_pages(
+    person: Viewer, asset: str, titled: str, words: tuple[str, ...]
+) -> None:
+    def is_told() -> bool:
+        told = table_of(person, asset, titled)
+        return all(word in told for word in words)
+
+    assert eventually(is_told, within_s=SHOWN_WITHIN_S)
 
 
 def test_a_materialization_leads_to_the_sensor_that_asked_for_it(person: Viewer) -> None:

@@ -97,6 +97,7 @@ def test_a_rejection_is_replayed_once_and_discarded_never_after(
     assert _post(client, f"{name}/discard").status_code == 409
     (past,) = client.get(f"/v1/rejections/{name}").json()["past_replays"]
     assert (past["attempt"], past["corrected"], past["requested_by"]) == (1, True, "admin")
+    assert [past[name] for name in ("segment_id", "position", "drain_id")] == [None] * 3
 
 
 def test_what_was_discarded_is_not_replayed(

@@ -64,7 +64,9 @@ def drained(platform: Platform, events: list[Event] | None = None) -> None:
 
 def test_a_fleet_with_new_firmware_waits_and_goes_on_with_one_approval(platform: Platform) -> None:
     gateway = platform.gateway
-    register_devices(gateway, *FLEET, project="waterworks")
+    for device in FLEET:
+        word = ("register", "acme", device, "--id", device, "--project", "waterworks")
+        platform.ilyama("devices", *word)
     drained(platform, sent(batch(change(1, row={"v": "x"}), schema=ONE)))
     wide = [
         batch(change(n, pk=n, row={"v": "x", "w": n / 2}), schema=OTHER, number=n) for n in (2, 3)

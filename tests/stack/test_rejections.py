@@ -19,7 +19,7 @@ from ilyama_resources.postgres.rejections import Rejection, RejectionFilter, Rej
 from ilyama_resources.rejection_landing import ReplayLanding
 from ilyama_resources.segment_ids import SegmentIds
 from ilyama_service import rejections
-from ilyama_service.rejections import GroupReplay, NoSuchRejection, WrongState
+from ilyama_service.rejections import GroupDone, NoSuchRejection, WrongState
 from tests.oracle import Event
 from tests.platform import Platform
 from tests.unit.intake.traffic import NOW, TOPIC, batch, change
@@ -100,6 +100,10 @@ def test_a_rejection_is_accepted_with_corrected_bytes_and_its_rows_are_there_onc
     assert _stored(platform) == [(1, NOW), (2, NOW + 1_000_000), (3, NOW + 2_000_000)]
     lines = [line for line in platform.rows("batch_ledger") if line["origin"] == "rejection"]
     assert [(line["outcome"], line["rows_new"]) for line in lines] == [("accepted", 1)]
+    shown = platform.ilyama("rejections", "show", rejected.rejection_id)
+    assert f"original   segment {rejected.segment_id}, position {rejected.position}" in shown
+    place = "drain {drain_id}, segment {segment_id}, position {position}".format(**lines[0])
+    assert f"by {ANN}, corrected bytes: accepted\n           {place}\n" in shown
     points = platform.rows("state_datapoint")
     assert len({point["datapoint_id"] for point in points}) == len(points) == 3
 
@@ -131,7 +135,7 @@ def test_a_group_is_replayed_after_its_devices_are_registered(platform: Platform
         _do(platform, lambda tx: tx.devices.register([device], auto=False))
         group = RejectionFilter(code="unregistered_device", firmware_version="unknown")
         replayed = _do(platform, lambda tx: rejections.replay_group(tx, group, actor=ANN))
-        assert replayed == GroupReplay(6, 0)
+        assert replayed == GroupDone(6, 0)
         _take_in(platform, intake)
         with pytest.raises(WrongState, match="is open"):
             _do(platform, lambda tx: rejections.replay_group(tx, group, actor=ANN))
