@@ -29,6 +29,9 @@ TABLES = (
     "current_value",
 )
 
+NOT_OF_STAGING = tuple(table for table in TABLES if table not in ("staged_rows", "batch_ledger"))
+"""The tables that are the same however long rows were staged."""
+
 
 def expected_tables(events: Iterable[Event], **policies: Any) -> dict[str, list[Row]]:
     """What the oracle says of a stream."""

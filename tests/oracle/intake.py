@@ -45,6 +45,7 @@ class Oracle:
         registry: Mapping[tuple[str, str], str] | None = None,
         served_instances: int = 1000,
         projects: Mapping[str, str] | None = None,
+        approves_all: bool = False,
     ) -> None:
         """Start empty.
 
@@ -53,6 +54,7 @@ class Oracle:
             registry: device ids by topic slug and device name.
             served_instances: up to how many instances the current values of a table are served.
             projects: the projects of devices that belong to one.
+            approves_all: whether every schema was approved beforehand.
         """
         self._auto_register = auto_register
         self._registry = dict(registry or {})
@@ -60,7 +62,7 @@ class Oracle:
         self._not_before: dict[str, int] = {}
         self._announced = Announcements()
         self.staging = Staging()
-        self._governance = Governance(self.staging, projects)
+        self._governance = Governance(self.staging, projects, approves_all=approves_all)
         self._memory = RowMemory()
         self._telemetry = TelemetryMemory()
         self._numbers = Numbers()
