@@ -63,10 +63,12 @@ _BATCH = (
 class MemoryPlatform:
     """Drains messages into lists."""
 
-    def __init__(self, projects: Mapping[str, str] | None = None) -> None:
-        """Start empty; devices that `projects` does not name have none."""
+    def __init__(
+        self, projects: Mapping[str, str] | None = None, policy: Policy | None = None
+    ) -> None:
+        """Start empty; devices that `projects` does not name have none, and go by `policy`."""
         self._projects = projects or {}
-        self._rules: dict[str, ProjectRules] = {}
+        self._rules = {"": ProjectRules(policy or Policy())}
         self.tables: dict[str, list[Row]] = {contract.name: [] for contract in INTAKE_TABLES}
         self._states: dict[str, bytes] = {}
         self._shelf: dict[tuple[str, str, str], BoundSchema] = {}
@@ -143,9 +145,13 @@ class MemoryPlatform:
             row["source_table"]
             for rows in self._staged
             for row in rows.to_pylist()
-            if row["device_id"] == device_id
-            and row["staging_reason"] == StagingReason.LINEAGE_PAUSED
+            if row["device_id"] == device_id and self._waits_its_turn(row)
         ]
+
+    def _waits_its_turn(self, row: Row) -> bool:
+        if row["staging_reason"] == StagingReason.SCHEMA_REVIEW:
+            return row["schema_hash"] in self.approved.get(row["source_table"], {})
+        return bool(row["staging_reason"] == StagingReason.LINEAGE_PAUSED)
 
     def drain(self, events: Sequence[Event]) -> None:
         """Take one drain of messages in arrival order."""

@@ -67,13 +67,13 @@ def assert_equals_oracle(
     """Fail with the first differences when any of the given tables is not what it should be."""
     for table, rows in stored.items():
         wanted = expected[table]
-        found = _summed(rows) if table == "key_conflicts" else rows
+        found = summed_conflicts(rows) if table == "key_conflicts" else rows
         assert len(found) == len(wanted), f"{table}: {len(found)} rows, expected {len(wanted)}"
         missing, unexpected = _difference(wanted, found)
         assert not missing, f"{table} lacks {missing[:3]}; has instead {unexpected[:3]}"
 
 
-def _summed(conflicts: list[Row]) -> list[Row]:
+def summed_conflicts(conflicts: list[Row]) -> list[Row]:
     totals: Counter[tuple[Any, ...]] = Counter()
     names = ("kind", "device_id", "source_table", "key", "first", "other")
     for row in conflicts:
