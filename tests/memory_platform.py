@@ -45,7 +45,6 @@ from tests.oracle import Event
 from tests.tables import Row, plain_rows
 
 Lineage = tuple[str, str]
-_HOLDING_THE_PAUSED = HELD_BY[StagingReason.LINEAGE_PAUSED]
 _ARRIVAL = ("received_at", "row_index")
 _BATCH = (
     "batch_id",
@@ -120,10 +119,7 @@ class MemoryPlatform:
         if reason == StagingReason.MATERIALIZATION_FAILED and lineage not in retried:
             return False
         paused = self.pauses.get(lineage[0], {}).get(lineage[1], set())
-        if paused & HELD_BY[StagingReason(reason)]:
-            return False
-        held = lineage[1] in self._backlog(lineage[0]) and paused & _HOLDING_THE_PAUSED
-        return reason != StagingReason.SCHEMA_REVIEW or not held
+        return not paused & HELD_BY[StagingReason(reason)]
 
     def _release(self, device_id: str, rows: pa.Table) -> None:
         places = rows.select(["source_table", "schema_hash"]).to_pylist()

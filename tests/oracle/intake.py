@@ -27,7 +27,7 @@ from tests.oracle.records import (
 )
 from tests.oracle.rows import RowKey, RowMemory
 from tests.oracle.scanner import SourceObject
-from tests.oracle.staging import HOLDING, Aside, AsideSample, Columns, Lineage, Staging, misfits
+from tests.oracle.staging import REASONS, Aside, AsideSample, Columns, Lineage, Staging, misfits
 from tests.oracle.telemetry import TelemetryMemory
 from tests.oracle.topics import Address, parse_topic
 from tests.oracle.validation import Verdict, has_own_columns, judge
@@ -370,7 +370,7 @@ def _affinities(columns: Columns | None) -> dict[str, str] | None:
 
 def _outcome(outcomes: Counter[str]) -> dict[str, Any]:
     """What became of a batch, from what became of its rows."""
-    reasons = [reason for reason in HOLDING if outcomes[reason]]
+    reasons = [reason for reason in REASONS if outcomes[reason]]
     staged = sum(outcomes[reason] for reason in reasons)
     told: dict[str, Any] = {"rows_new": outcomes["new"], "rows_staged": staged}
     if outcomes["new"]:

@@ -146,7 +146,7 @@ def test_rejections_before_numbers_began_anew_explain_no_gap_after_it(drains: in
 
 
 @pytest.mark.parametrize("drains", [1, 2, 4], ids="{} drains".format)
-def test_what_was_reviewed_does_not_overtake_what_a_pause_holds(drains: int) -> None:
+def test_what_was_reviewed_waits_for_the_pause_of_an_operator(drains: int) -> None:
     """Of two values of one moment the first stays, whichever pause ends first."""
     one, two = columns(celsius="REAL"), columns(celsius="REAL", bar="REAL")
     lineage = (DEVICE_ID, TABLE)
