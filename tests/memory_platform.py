@@ -45,7 +45,6 @@ from tests.oracle import Event
 from tests.tables import Row, plain_rows
 
 Lineage = tuple[str, str]
-_HOLDING_THE_PAUSED = HELD_BY[StagingReason.LINEAGE_PAUSED]
 _ARRIVAL = ("received_at", "row_index")
 _BATCH = (
     "batch_id",
@@ -63,10 +62,12 @@ _BATCH = (
 class MemoryPlatform:
     """Drains messages into lists."""
 
-    def __init__(self, projects: Mapping[str, str] | None = None) -> None:
-        """Start empty; devices that `projects` does not name have none."""
+    def __init__(
+        self, projects: Mapping[str, str] | None = None, policy: Policy | None = None
+    ) -> None:
+        """Start empty; devices that `projects` does not name have none, and go by `policy`."""
         self._projects = projects or {}
-        self._rules: dict[str, ProjectRules] = {}
+        self._rules = {"": ProjectRules(policy or Policy())}
         self.tables: dict[str, list[Row]] = {contract.name: [] for contract in INTAKE_TABLES}
         self._states: dict[str, bytes] = {}
         self._shelf: dict[tuple[str, str, str], BoundSchema] = {}
@@ -118,10 +119,7 @@ class MemoryPlatform:
         if reason == StagingReason.MATERIALIZATION_FAILED and lineage not in retried:
             return False
         paused = self.pauses.get(lineage[0], {}).get(lineage[1], set())
-        if paused & HELD_BY[StagingReason(reason)]:
-            return False
-        held = lineage[1] in self._backlog(lineage[0]) and paused & _HOLDING_THE_PAUSED
-        return reason != StagingReason.SCHEMA_REVIEW or not held
+        return not paused & HELD_BY[StagingReason(reason)]
 
     def _release(self, device_id: str, rows: pa.Table) -> None:
         places = rows.select(["source_table", "schema_hash"]).to_pylist()
@@ -143,9 +141,13 @@ class MemoryPlatform:
             row["source_table"]
             for rows in self._staged
             for row in rows.to_pylist()
-            if row["device_id"] == device_id
-            and row["staging_reason"] == StagingReason.LINEAGE_PAUSED
+            if row["device_id"] == device_id and self._waits_its_turn(row)
         ]
+
+    def _waits_its_turn(self, row: Row) -> bool:
+        if row["staging_reason"] == StagingReason.SCHEMA_REVIEW:
+            return row["schema_hash"] in self.approved.get(row["source_table"], {})
+        return bool(row["staging_reason"] == StagingReason.LINEAGE_PAUSED)
 
     def drain(self, events: Sequence[Event]) -> None:
         """Take one drain of messages in arrival order."""

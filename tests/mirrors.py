@@ -8,7 +8,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from ilyama_assets.checks.mirrors import compared_mirrors
+from ilyama_assets.checks.mirrors import Compared, compared_mirrors
 from ilyama_assets.derived import Progress
 from ilyama_assets.device_tables import bring_up
 from ilyama_assets.mirrors.writing import MirrorParts
@@ -46,7 +46,7 @@ class Mirrors:
 
     def columns(self, source_table: str, project: str | None = None) -> dict[str, MirrorColumn]:
         """The columns of a table by the names they have on the device."""
-        return {c.original: c for c in columns_of(self._delta(source_table, project))}
+        return {c.original: c for c in columns_of(self.delta(source_table, project))}
 
     def types(self, source_table: str, project: str | None = None) -> dict[str, str]:
         """The types of a table's columns by the names they have on the device."""
@@ -54,15 +54,15 @@ class Mirrors:
 
     def names(self, source_table: str, project: str | None = None) -> list[str]:
         """The names of all columns in Delta."""
-        return [f.name for f in self._delta(source_table, project).schema().fields]
+        return [f.name for f in self.delta(source_table, project).schema().fields]
 
     def version(self, source_table: str, project: str | None = None) -> int:
         """The newest version of a table."""
-        return self._delta(source_table, project).version()
+        return self.delta(source_table, project).version()
 
     def stored(self, source_table: str, project: str | None = None) -> list[Row]:
         """The rows as Delta holds them."""
-        return list(pa.table(self._delta(source_table, project).to_pyarrow_table()).to_pylist())
+        return list(pa.table(self.delta(source_table, project).to_pyarrow_table()).to_pylist())
 
     def rows(self, source_table: str, project: str | None = None) -> dict[tuple[str, str], Row]:
         """What the devices' columns hold, by device and primary key; not those that are null."""
@@ -78,11 +78,15 @@ class Mirrors:
 
     def differing(self) -> int:
         """How many rows and columns are not what a recomputation says."""
+        return sum(t.wrong + len(t.missing) + len(t.narrow) for t in self.compared())
+
+    def compared(self) -> list[Compared]:
+        """Every table beside its recomputation."""
         with self._platform.gateway.transaction() as tx:
             run = tx.derived_runs.last(DEVICE_TABLES)
             devices = tx.devices.sample(1_000)
-        found = compared_mirrors(self.parts, run, devices)
-        return sum(t.wrong + len(t.missing) + len(t.narrow) for t in found)
+        return list(compared_mirrors(self.parts, run, devices))
 
-    def _delta(self, source_table: str, project: str | None) -> DeltaTable:
+    def delta(self, source_table: str, project: str | None = None) -> DeltaTable:
+        """A table as any other writer would open it."""
         return DeltaTable(self.parts.warehouse.location(Mirror(source_table, project).name))

@@ -51,7 +51,8 @@ class Compared(NamedTuple):
     name="mirror_parity",
     automation_condition=every_hour(),
     description=(
-        "For a sample of devices, every row of their device tables is the newest of its changes, "
+        "For a sample of devices, every row of their device tables is the newest of its changes "
+        "and is there once, "
         "every row whose newest change is no delete is there, and so is every bound column, "
         "wide enough for all values that fit it."
     ),
@@ -141,15 +142,17 @@ def _narrow_columns(columns: Sequence[MirrorColumn], kinds: KindsByColumn) -> li
 
 
 def _told(mirror: Mirror, columns: Sequence[str], ours: str) -> Iterator[dict[str, object]]:
-    place = dict.fromkeys(_KEY)
+    place = dict.fromkeys((*_KEY, "copies"))
     for column in columns:
         yield {"table": mirror.name, **place, "ours": ours, "theirs": column[:_SHOWN]}
 
 
 def _both(ours: DataFrame, theirs: DataFrame) -> DataFrame:
-    """Both sides of every row as JSON, and whether they differ."""
-    own, other = _as_one(ours, "ours"), _as_one(theirs, "theirs")
-    differs = ~F.col("ours").eqNullSafe(F.col("theirs"))
+    """Both sides of every row, how often it is in ours, and whether they differ."""
+    copies = (F.count("*").alias("copies"), F.any_value("ours").alias("ours"))
+    own, other = _as_one(ours, "ours").groupBy(*_KEY).agg(*copies), _as_one(theirs, "theirs")
+    is_doubled = F.coalesce("copies", F.lit(0)) > 1
+    differs = is_doubled | ~F.col("ours").eqNullSafe(F.col("theirs"))
     return own.join(other, [*_KEY], "full").withColumn("differs", differs)
 
 
@@ -160,7 +163,8 @@ def _as_one(rows: DataFrame, side: str) -> DataFrame:
 
 def _sample(both: DataFrame, mirror: Mirror) -> list[dict[str, object]]:
     shown = [F.left(F.to_json(side), F.lit(_SHOWN)).alias(side) for side in ("ours", "theirs")]
-    wrong = both.where("differs").select(F.lit(mirror.name).alias("table"), *_KEY, *shown)
+    place = (F.lit(mirror.name).alias("table"), *_KEY, "copies")
+    wrong = both.where("differs").select(*place, *shown)
     return list(wrong.limit(SAMPLE_ROWS).toArrow().to_pylist())
 
 

@@ -36,7 +36,7 @@ _ALL_BUT_VOLUME = frozenset(
     {PauseReason.SCHEMA_REVIEW, PauseReason.CIRCUIT_OPEN, PauseReason.OPERATOR}
 )
 HELD_BY: Mapping[StagingReason, frozenset[PauseReason]] = {
-    StagingReason.SCHEMA_REVIEW: frozenset({PauseReason.SCHEMA_REVIEW}),
+    StagingReason.SCHEMA_REVIEW: _ALL_BUT_VOLUME,
     StagingReason.LINEAGE_PAUSED: _ALL_BUT_VOLUME,
     StagingReason.MATERIALIZATION_FAILED: _ALL_BUT_VOLUME,
     StagingReason.ENGINE_ERROR: frozenset(),

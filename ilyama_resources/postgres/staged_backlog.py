@@ -232,25 +232,10 @@ def _is_held(reason: StagingReason) -> ColumnElement[bool]:
     )
 
 
-def _overtakes() -> ColumnElement[bool]:
-    """Whether other rows of the lineage are held: of a moment the first value must come first."""
-    other = STAGED_BACKLOG.alias("other").c
-    return and_(
-        _is_held(StagingReason.LINEAGE_PAUSED),
-        exists().where(
-            other.device_id == STAGED_BACKLOG.c.device_id,
-            other.source_table == STAGED_BACKLOG.c.source_table,
-            other.staging_reason == StagingReason.LINEAGE_PAUSED,
-            other.released_in.is_(None),
-            other.missing.is_(False),
-        ),
-    )
-
-
 def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
     free = and_(STAGED_BACKLOG.c.staging_reason == reason, ~_is_held(reason))
     if reason in RETRIED_ON_REQUEST:
         return and_(free, STAGED_BACKLOG.c.retry)
     if reason is StagingReason.SCHEMA_REVIEW:
-        return and_(free, is_accepted(STAGED_BACKLOG), ~_overtakes())
+        return and_(free, is_accepted(STAGED_BACKLOG))
     return free

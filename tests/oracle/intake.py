@@ -27,7 +27,7 @@ from tests.oracle.records import (
 )
 from tests.oracle.rows import RowKey, RowMemory
 from tests.oracle.scanner import SourceObject
-from tests.oracle.staging import HOLDING, Aside, AsideSample, Columns, Lineage, Staging, misfits
+from tests.oracle.staging import REASONS, Aside, AsideSample, Columns, Lineage, Staging, misfits
 from tests.oracle.telemetry import TelemetryMemory
 from tests.oracle.topics import Address, parse_topic
 from tests.oracle.validation import Verdict, has_own_columns, judge
@@ -45,6 +45,7 @@ class Oracle:
         registry: Mapping[tuple[str, str], str] | None = None,
         served_instances: int = 1000,
         projects: Mapping[str, str] | None = None,
+        approves_all: bool = False,
     ) -> None:
         """Start empty.
 
@@ -53,6 +54,7 @@ class Oracle:
             registry: device ids by topic slug and device name.
             served_instances: up to how many instances the current values of a table are served.
             projects: the projects of devices that belong to one.
+            approves_all: whether every schema was approved beforehand.
         """
         self._auto_register = auto_register
         self._registry = dict(registry or {})
@@ -60,7 +62,7 @@ class Oracle:
         self._not_before: dict[str, int] = {}
         self._announced = Announcements()
         self.staging = Staging()
-        self._governance = Governance(self.staging, projects)
+        self._governance = Governance(self.staging, projects, approves_all=approves_all)
         self._memory = RowMemory()
         self._telemetry = TelemetryMemory()
         self._numbers = Numbers()
@@ -368,7 +370,7 @@ def _affinities(columns: Columns | None) -> dict[str, str] | None:
 
 def _outcome(outcomes: Counter[str]) -> dict[str, Any]:
     """What became of a batch, from what became of its rows."""
-    reasons = [reason for reason in HOLDING if outcomes[reason]]
+    reasons = [reason for reason in REASONS if outcomes[reason]]
     staged = sum(outcomes[reason] for reason in reasons)
     told: dict[str, Any] = {"rows_new": outcomes["new"], "rows_staged": staged}
     if outcomes["new"]:

@@ -9,11 +9,9 @@ from tests.oracle.datapoints import KIND_OF_AFFINITY, kind_of
 from tests.oracle.records import LedgerLine, RowChange, StagedRow, TelemetrySample
 
 FAILURES_THAT_OPEN = 5
-HOLDING = {
-    "schema_review": {"schema_review"},
-    "lineage_paused": {"schema_review", "circuit_open", "operator"},
-    "materialization_failed": {"schema_review", "circuit_open", "operator"},
-}
+REASONS = ("schema_review", "lineage_paused", "materialization_failed")
+HOLDING = {"schema_review", "circuit_open", "operator"}
+"""The pauses that hold what is staged; a full backlog must be able to drain."""
 
 Lineage = tuple[str, str]
 Columns = Mapping[str, Mapping[str, Any]]
@@ -108,19 +106,7 @@ class Staging:
         lineage = (aside.change.device_id, aside.change.source_table)
         if aside.reason == "materialization_failed" and lineage not in retried:
             return False
-        if self._pauses.get(lineage, set()) & HOLDING[aside.reason]:
-            return False
-        return aside.reason != "schema_review" or not self._holds_others(lineage)
-
-    def _holds_others(self, lineage: Lineage) -> bool:
-        """Whether rows that were staged for a pause wait: what was reviewed must not overtake."""
-        paused = [
-            other
-            for other in self._waiting
-            if (other.change.device_id, other.change.source_table) == lineage
-            and other.reason == "lineage_paused"
-        ]
-        return bool(paused and self._pauses.get(lineage, set()) & HOLDING["lineage_paused"])
+        return not self._pauses.get(lineage, set()) & HOLDING
 
 
 def _arrival(aside: Aside | AsideSample) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ from tests.streams.generator import DAY_US
 from tests.tables import TABLES, assert_equals_oracle, expected_tables
 from tests.unit.intake.traffic import NOW, TABLE, batch, change, columns
 
+DAY = date(2026, 4, 28)
 ONE, OTHER = columns(v="TEXT"), columns(v="TEXT", w="REAL")
 OTHER_HASH = schema_hash(TABLE, OTHER)
 FLEET = ("dev-1", "dev-2")
@@ -57,8 +58,7 @@ def drained(platform: Platform, events: list[Event] | None = None) -> None:
     """Drain, and release what is free, until nothing waits."""
     landed(platform, events or [])
     with platform.intake() as intake, intake.alone():
-        day = date(2026, 4, 28)
-        while intake.drain() is not None or intake.release(day) is not None:
+        while intake.drain() is not None or intake.release(DAY) is not None:
             pass
 
 
@@ -249,7 +249,7 @@ def test_a_replay_goes_by_what_was_decided_of_a_column_then(platform: Platform) 
     platform.ilyama("review", "decide", str(first.review_id), "--column", "w=mirror")
     drained(platform, sent(batch(change(3, row=row), schema=OTHER, number=3), at=20))
     with platform.intake() as intake, intake.alone():
-        report = intake.replay(date(2026, 4, 28))
+        report = intake.replay(DAY)
 
     points = [(row["owner_id"], row["key"]) for row in platform.rows("metric_datapoint")]
     assert sorted(points) == [(device, f"{TABLE}.w") for device in FLEET]

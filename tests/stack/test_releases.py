@@ -159,19 +159,22 @@ def test_what_one_drain_staged_of_a_lineage_has_the_first_turn_of_it(gateway: Ga
     assert free(gateway) == [early, late, between]
 
 
-def test_what_was_reviewed_waits_behind_what_a_pause_holds(gateway: Gateway) -> None:
+@pytest.mark.parametrize("reason", [PauseReason.OPERATOR, PauseReason.CIRCUIT_OPEN])
+def test_what_was_approved_waits_while_its_lineage_is_paused_for_more(
+    gateway: Gateway, reason: PauseReason
+) -> None:
     register(gateway, "dev-1", "dev-2")
-    older, reviewed = staged("dev-1", 1), waiting("dev-1")._replace(drain_id=2)
-    alone = waiting("dev-2")
-    stage(gateway, older, reviewed, alone)
+    paused, approved = waiting("dev-1"), waiting("dev-2")
+    stage(gateway, paused, approved)
     for device_id in ("dev-1", "dev-2"):
         accept(gateway, device_id, None)
-        with gateway.transaction() as tx:
-            tx.pauses.add([(device_id, TABLE)], PauseReason.OPERATOR, note=None)
-            tx.commit()
-
-    assert free(gateway) == [alone]
     with gateway.transaction() as tx:
-        tx.pauses.clear([("dev-1", TABLE)], PauseReason.OPERATOR)
+        tx.pauses.add([("dev-1", TABLE)], reason)
+        tx.pauses.add([("dev-2", TABLE)], PauseReason.BACKPRESSURE)
         tx.commit()
-    assert free(gateway) == [older, alone, reviewed]
+
+    assert free(gateway) == [approved]
+    with gateway.transaction() as tx:
+        tx.pauses.clear([("dev-1", TABLE)], reason)
+        tx.commit()
+    assert free(gateway) == [paused, approved]

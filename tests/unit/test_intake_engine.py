@@ -28,7 +28,7 @@ SEEDS = range(2)
 GOVERNED_SEEDS = range(100, 104)
 
 
-def _in_drains(events: list[Event], drains: int, seed: int) -> list[list[Event]]:
+def in_drains(events: list[Event], drains: int, seed: int) -> list[list[Event]]:
     """A stream cut at random places; order stays."""
     chance = random.Random(seed)
     inner = min(drains - 1, len(events) - 1)
@@ -41,7 +41,7 @@ def _in_drains(events: list[Event], drains: int, seed: int) -> list[list[Event]]
 def test_every_split_into_drains_equals_the_oracle(seed: int, drains: int) -> None:
     events = generate(seed, batches=50)
     platform = MemoryPlatform()
-    for part in _in_drains(events, drains, seed):
+    for part in in_drains(events, drains, seed):
         platform.drain(part)
     expected = expected_tables(events)
     derived = {"current_value": platform.current_values(), "gaps": platform.gaps()}
@@ -61,7 +61,7 @@ def test_a_message_per_drain_equals_the_oracle() -> None:
 def test_schemas_that_change_in_the_field_equal_the_oracle(seed: int, drains: int) -> None:
     events = generate_changes(seed, batches=60)
     platform, oracle = MemoryPlatform(), Oracle()
-    for part in _in_drains(events, drains, seed):
+    for part in in_drains(events, drains, seed):
         platform.drain(part)
     for event in events:
         oracle.feed(event)
@@ -88,7 +88,7 @@ def test_pauses_and_releases_at_any_moment_equal_the_oracle(seed: int) -> None:
     lineages = sorted(
         {(line["device_id"], line["source_table"]) for line in lines if line["rows_new"]}
     )
-    for part in _in_drains(events, 12, seed):
+    for part in in_drains(events, 12, seed):
         for lineage in chance.sample(lineages, len(lineages) // 2):
             reason = chance.choice(("operator", "operator", "circuit_open", "backpressure"))
             verb = chance.choice(("pause", "resume"))
@@ -133,7 +133,7 @@ def test_rejections_before_numbers_began_anew_explain_no_gap_after_it(drains: in
             oracle.reset_sequence(DEVICE_ID, TABLE)
         begin = NOW + era * 60_000_000
         events = [Event(TELEMETRY_TOPIC, p, begin + n * 1_000_000) for n, p in enumerate(payloads)]
-        for part in _in_drains(events, drains, 1):
+        for part in in_drains(events, drains, 1):
             platform.drain(part)
             for event in part:
                 oracle.feed(event)
@@ -146,7 +146,7 @@ def test_rejections_before_numbers_began_anew_explain_no_gap_after_it(drains: in
 
 
 @pytest.mark.parametrize("drains", [1, 2, 4], ids="{} drains".format)
-def test_what_was_reviewed_does_not_overtake_what_a_pause_holds(drains: int) -> None:
+def test_what_was_reviewed_waits_for_the_pause_of_an_operator(drains: int) -> None:
     """Of two values of one moment the first stays, whichever pause ends first."""
     one, two = columns(celsius="REAL"), columns(celsius="REAL", bar="REAL")
     lineage = (DEVICE_ID, TABLE)
@@ -162,7 +162,7 @@ def test_what_was_reviewed_does_not_overtake_what_a_pause_holds(drains: int) -> 
     oracle.feed(events[0])
     platform.pause(lineage)
     oracle.staging.pause(lineage)
-    for part in _in_drains(events[1:], drains, 1):
+    for part in in_drains(events[1:], drains, 1):
         platform.drain(part)
         for event in part:
             oracle.feed(event)
@@ -195,7 +195,7 @@ def test_who_disagrees_with_its_project_is_reviewed_however_the_stream_is_cut(
         payload = batch(row, table=table, number=number, schema=schema[: chance.choice((2, 3))])
         events.append(Event(f"{device}/sync/rows/batch", payload, NOW + number // 3))
     platform, oracle = MemoryPlatform(projects), Oracle(projects=projects)
-    for part in _in_drains(events, drains, seed):
+    for part in in_drains(events, drains, seed):
         platform.drain(part)
     for event in events:
         oracle.feed(event)
@@ -221,7 +221,7 @@ def test_rows_of_schemas_that_were_forgotten_meanwhile_are_read_with_their_colum
         payload = batch(row, number=number, schema=schema, announce=is_told)
         events.append(Event(TOPIC, payload, NOW + number * 1_000_000))
     platform, oracle = MemoryPlatform(), Oracle()
-    for part in _in_drains(events, drains, seed):
+    for part in in_drains(events, drains, seed):
         platform.drain(part)
     for event in events:
         oracle.feed(event)

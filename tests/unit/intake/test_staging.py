@@ -1,8 +1,11 @@
 """Batches of paused lineages are decided as ever, and set aside instead of shown."""
 
+from dataclasses import replace
+
 import pytest
 
-from ilyama_protocol.fingerprint import Affinity, SchemaColumn
+from ilyama_protocol.fingerprint import Affinity, SchemaColumn, schema_hash
+from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb, mirrored
 from ilyama_protocol.governance.rules import DeviceRules
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.lineage_rulings import PauseReason
@@ -189,3 +192,43 @@ def test_a_row_that_fits_begins_the_count_anew() -> None:
     engine = decided([batch(*rows, schema=KEYED)], _engine())
     assert engine.decisions.pauses == []
     assert engine.decisions.state.lineages[TABLE].failures == 4
+
+
+@pytest.mark.parametrize(
+    ("pk", "row", "fits"),
+    [(1, {"id": 1, "mode": 5}, True), ("x", {"id": "x", "mode": "on"}, False)],
+)
+def test_a_column_that_an_approval_ignores_is_not_judged_unless_it_is_part_of_the_key(
+    pk: object, row: dict[str, object], fits: bool
+) -> None:
+    actions = mirrored(["level"]) | dict.fromkeys(("id", "mode"), ColumnAction(Verb.IGNORE))
+    approved: dict[str, Actions | None] = {schema_hash(TABLE, KEYED): actions}
+    rulings = SchemaRulings(DeviceRules(approved={TABLE: approved}))
+    engine = IntakeEngine(Device(DEVICE_ID), DeviceState(), rulings=rulings)
+    decided([batch(change(1, pk=pk, row=row), schema=KEYED)], engine)
+    assert accepted_places(engine) == [(A, 1, False)] * fits
+    assert _staged(engine) == ([] if fits else [("materialization_failed", 1)])
+
+
+def test_a_schema_that_drops_not_null_is_accepted_and_its_misfits_are_quarantined() -> None:
+    relaxed = tuple(replace(column, not_null=False) for column in KEYED)
+    misfit = {"id": 1, "mode": 5}
+    strict, nullable = (
+        batch(change(n, row=misfit), number=n, schema=schema)
+        for n, schema in enumerate((KEYED, relaxed), 1)
+    )
+    engine = decided([strict, nullable], _engine())
+    assert _staged(engine) == [("materialization_failed", 1)]
+    assert accepted_places(engine) == [(A, 2, False)]
+    assert engine.decisions.schemas.reviews == {}
+
+
+def test_a_release_counts_no_failures() -> None:
+    payload = batch(*(change(n, pk="x") for n in range(5)), schema=KEYED)
+    paused = decided([payload], _engine(PauseReason.OPERATOR)).decisions
+    (aside,) = (part.rows for part in paused.outcomes.staged_rows)
+    release = IntakeEngine(Device(DEVICE_ID), paused.state, origin=Origin.STAGED)
+    release.release(DecidedRows(aside.arrival, _validated(payload), aside.rows, aside.late))
+    assert _staged(release) == [("materialization_failed", n) for n in range(5)]
+    assert release.decisions.pauses == []
+    assert release.decisions.state.lineages[TABLE].failures == 0
