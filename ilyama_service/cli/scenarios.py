@@ -61,6 +61,9 @@ def _tell(findings: Findings, *, as_json: bool) -> None:
     for end in findings.ends:
         style = None if end.as_expected else "red"
         table.add_row(end.expected, end.found, f"{end.messages:,}", style=style)
+    for listing in findings.listings:
+        style = None if listing.as_expected else "red"
+        table.add_row(f"{listing.what}: {listing.expected}", listing.found, style=style)
     console.print(table)
     clean = "[green]All as it had to be.[/]"
     console.print(clean if findings.is_clean else "[red]Not as it had to be.[/]")

@@ -1,6 +1,7 @@
 """Roots of topics with odd names; names are data, never places or patterns."""
 
-from ilyama_service.simulator.scenarios.script import ROWS, Script, accepted
+from ilyama_service.simulator.scenarios.expected import accepted
+from ilyama_service.simulator.scenarios.script import ROWS, Script
 
 _ODD_NAMES = (
     *("..", ".", "~", "%2e%2e", "a.b", "a b", " ", "*", ">", "C:", "?x=1", "-rf", "sync"),

@@ -9,15 +9,8 @@ from ilyama_service.simulator import mutations
 from ilyama_service.simulator.envelopes import Document
 from ilyama_service.simulator.mutations import Mutation
 from ilyama_service.simulator.scenarios.controls import acknowledgement, finalize, observation
-from ilyama_service.simulator.scenarios.script import (
-    ACK,
-    OBSERVE,
-    REQUEST,
-    ROWS,
-    TELEMETRY,
-    Script,
-    rejected,
-)
+from ilyama_service.simulator.scenarios.expected import rejected
+from ilyama_service.simulator.scenarios.script import ACK, OBSERVE, REQUEST, ROWS, TELEMETRY, Script
 from ilyama_service.simulator.spelling import compact
 
 Sound = Callable[[Script], Document]
