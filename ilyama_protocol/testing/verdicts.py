@@ -118,7 +118,7 @@ class DeviceSession:
 
 def judged(topic: str, payload: Payload, *, registered: bool = True) -> Verdict:
     """Ask the validator about one message."""
-    verdict = validate(kind_on(topic), encoded(payload), registered=registered)
+    verdict = validate(kind_on(topic), encoded(payload), registered=registered, topic=topic)
     if not isinstance(verdict, Rejection):
         return Verdict(topic=topic)
     return Verdict(

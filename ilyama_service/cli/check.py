@@ -106,7 +106,8 @@ def _judged(file: str, topic: str, payload: bytes, rules: Rules) -> Report:
     kind = kind_on(topic)
     if kind is MessageKind.DEVICE:
         return Report(file, topic, accepted=True, outcome=Outcome.KEPT)
-    verdict = validate(kind, payload, registered=rules.registered, limits=rules.limits)
+    known, limits = rules.registered, rules.limits
+    verdict = validate(kind, payload, registered=known, limits=limits, topic=topic)
     if not isinstance(verdict, Rejection):
         return Report(file, topic, accepted=True)
     told = (verdict.code, verdict.json_path, verdict.message, verdict.action)

@@ -121,8 +121,13 @@ def _verdict(submission: Submission, limits: Limits) -> LineVerdict:
     kind = kind_on(submission.topic)
     if kind is MessageKind.DEVICE:
         return LineVerdict(submission.id, accepted=True, outcome=Outcome.KEPT)
-    payload, registered = submission.payload_b64, submission.registered
-    verdict = validate(kind, payload, registered=registered, limits=limits)
+    verdict = validate(
+        kind,
+        submission.payload_b64,
+        registered=submission.registered,
+        limits=limits,
+        topic=submission.topic,
+    )
     if isinstance(verdict, Rejection):
         told = (verdict.code, verdict.json_path, verdict.message, verdict.action)
         return LineVerdict(submission.id, False, *told)

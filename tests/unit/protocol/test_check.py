@@ -102,10 +102,15 @@ def test_a_topic_is_relative_or_whole(topic: str) -> None:
 
 
 def test_an_unknown_topic_is_a_rejection(good: Path) -> None:
-    result = run("--json", "--topic", "sync/ingest/control", good)
+    topic = "acme/dev-1/sync/rows/batch/"
+    of_a_file = run("--json", "--topic", topic, good)
+    in_order = run("--json", "--in-order", "--topic", topic, good)
+    of_a_line = run("--jsonl", "-", stdin=submission("a", GOOD, topic=topic))
 
-    assert result.exit_code == 1
-    assert answers(result)[0]["code"] == "unknown_topic"
+    for result in (of_a_file, in_order, of_a_line):
+        (answer,) = answers(result)
+        assert (result.exit_code, answer["code"], answer["json_path"]) == (1, "unknown_topic", "$")
+        assert "leave the slash out" in answer["message"]
 
 
 @pytest.mark.parametrize(
