@@ -12,7 +12,6 @@ from ilyama_protocol.intake.outcomes import Outcome
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import MessageKind, kind_on
 from ilyama_protocol.validation import validate
-from ilyama_resources.settings import load_settings
 from ilyama_service.cli.check_in_order import answer_files_in_order, answer_lines_in_order
 from ilyama_service.cli.check_inputs import Ending, Rules, read_payload, refuse, worst
 from ilyama_service.cli.check_lines import answer_lines
@@ -64,6 +63,8 @@ def check(
     ] = False,
 ) -> None:
     """Validate payloads exactly as the platform does when a device sends them, by its limits."""
+    from ilyama_resources.settings import load_settings
+
     rules = Rules(load_settings().limits, registered=not unregistered)
     if jsonl:
         _refuse_beside_lines(topic, as_json=as_json)

@@ -25,15 +25,15 @@ from ilyama_service.simulator.scenarios.findings import (
 from ilyama_service.simulator.scenarios.script import Script, Step
 from tests.memory_platform import MemoryPlatform
 from tests.oracle import Event
-from tests.unit.scenario_evidence import evidence_of
+from tests.unit.scenario_evidence import evidence_of, heard
 
 SCENARIO = "cloned_device"
 Line = dict[str, Any]
 
 
 def played(name: str) -> tuple[list[Step], MemoryPlatform]:
-    """The messages of a scenario, and a platform that has decided them in one drain."""
-    steps = SCENARIOS[name].steps()
+    """The messages of a scenario that are heard, and a platform that decided them in one drain."""
+    steps = heard(SCENARIOS[name].steps())
     platform = MemoryPlatform()
     platform.drain([Event(step.topic, step.payload, 10**15) for step in steps])
     return steps, platform

@@ -1,16 +1,15 @@
 """Every scenario comes to the ends that it names, by the engine and by the oracle."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from paho.mqtt.client import topic_matches_sub
 
 from ilyama_protocol.governance.policies import FirstSchema, Policy
 from ilyama_protocol.rehearsal import Rehearsal
 from ilyama_protocol.rejections import RejectionCode
-from ilyama_protocol.topics import INBOUND_FILTERS, parse_topic
+from ilyama_protocol.topics import parse_topic
 from ilyama_service.simulator.faults import CODES
 from ilyama_service.simulator.scenarios.catalog import (
     SCENARIOS,
@@ -23,7 +22,7 @@ from ilyama_service.simulator.scenarios.refusals import SPOILED
 from ilyama_service.simulator.scenarios.script import Script, Step
 from tests.memory_platform import MemoryPlatform
 from tests.oracle import Event, Oracle
-from tests.unit.scenario_evidence import evidence_of
+from tests.unit.scenario_evidence import evidence_of, heard
 
 NOON = 1_777_377_600_000_000
 
@@ -50,15 +49,6 @@ def assert_as_expected(step: Step, found: Mapping[str, Any]) -> None:
 def arrival_of(row: Mapping[str, Any]) -> tuple[str, int]:
     """The message that a row of the oracle is of."""
     return row["device_id"], row["received_at"]
-
-
-def heard(steps: Iterable[Step]) -> list[Step]:
-    """What the platform listens to."""
-    return [
-        step
-        for step in steps
-        if any(topic_matches_sub(wanted, step.topic) for wanted in INBOUND_FILTERS)
-    ]
 
 
 def assert_all_as_it_had_to_be(scenario: Scenario, platform: MemoryPlatform, **policy: Any) -> None:

@@ -94,10 +94,16 @@ class Findings(msgspec.Struct, frozen=True):
         return not self.undecided
 
     @property
+    def is_wrong(self) -> bool:
+        """Whether something came to another end than it had to come to."""
+        ended = [end for end in self.ends if end.found != NOTHING]
+        listed = self.listings if self.is_complete else []
+        return not all(told.as_expected for told in (*ended, *listed))
+
+    @property
     def undecided(self) -> int:
         """How many messages have come to no end yet."""
-        waiting = [end for end in self.ends if end.found == NOTHING and not end.as_expected]
-        return sum(end.messages for end in waiting)
+        return sum(end.messages for end in self.ends if end.found == NOTHING)
 
 
 def compared(
@@ -114,7 +120,8 @@ def compared(
     for step in steps:
         own = waiting.get((step.topic, payload_hash(step)))
         line = own.popleft() if own else None
-        ends[step.expected.told, _found(line), is_as_expected(step.expected, line)] += 1
+        found = _found(line) if line or step.expected.outcome else step.expected.told
+        ends[step.expected.told, found, is_as_expected(step.expected, line)] += 1
     told = [End(expected, found, count, ok) for (expected, found, ok), count in ends.items()]
     listings = [_conflicts(steps, evidence), _gaps({*missing}, evidence)]
     return Findings(scenario, device, len(steps), told, [each for each in listings if each])
