@@ -32,9 +32,9 @@ def list_scenarios(*, as_json: bool) -> None:
     for scenario in SCENARIOS.values():
         # A name is to be typed: it stands whole on a line, however narrow a terminal is.
         console.print(scenario.name, style="bold", markup=False, highlight=False)
-        for told in (scenario.line, f"must come of it: {scenario.ends()}"):
-            sentence = Padding(Text(told), (0, 0, 0, _INDENT), expand=False)
-            console.print(sentence, soft_wrap=False)
+        for sentence in (scenario.line, f"must come of it: {scenario.ends()}"):
+            indented = Padding(Text(sentence), (0, 0, 0, _INDENT), expand=False)
+            console.print(indented, soft_wrap=False)
 
 
 def play_scenarios(names: Sequence[str], *, slug: str, wait_s: float, as_json: bool) -> None:

@@ -170,6 +170,18 @@ def test_rows_that_are_not_marked_late_are_told() -> None:
     assert not compared("x", steps, evidence._replace(changes=unmarked), device="d").is_clean
 
 
+def test_what_is_not_drained_yet_is_not_told_as_wrong(
+    lines: list[Line], evidence: Evidence
+) -> None:
+    unlisted = evidence._replace(conflicts=[])
+    of_another_end = lines[0] | {"outcome": "kept"}
+
+    assert not found_in(lines[:1], unlisted).is_wrong
+    assert found_in([of_another_end], unlisted).is_wrong
+    assert found_in(lines, unlisted).is_wrong
+    assert not found_in(lines, evidence).is_wrong
+
+
 def test_what_nobody_may_hear_is_a_fault_when_it_is_heard() -> None:
     assert is_as_expected(unheard(), None)
     assert not is_as_expected(unheard(), {"outcome": "rejected", "code": "unknown_topic"})

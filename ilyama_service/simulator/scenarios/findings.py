@@ -86,7 +86,7 @@ class Findings(msgspec.Struct, frozen=True):
     @property
     def is_clean(self) -> bool:
         """Whether everything came to the end that it had to come to."""
-        return all(told.as_expected for told in (*self.ends, *self.listings))
+        return not self.surprises
 
     @property
     def is_complete(self) -> bool:
@@ -96,9 +96,15 @@ class Findings(msgspec.Struct, frozen=True):
     @property
     def is_wrong(self) -> bool:
         """Whether something came to another end than it had to come to."""
-        ended = [end for end in self.ends if end.found != NOTHING]
-        listed = self.listings if self.is_complete else []
-        return not all(told.as_expected for told in (*ended, *listed))
+        wrong = [told for told in self.surprises if told.found != NOTHING]
+        # What is listed may be short of messages that are not drained yet.
+        return any(isinstance(told, End) or self.is_complete for told in wrong)
+
+    @property
+    def surprises(self) -> list[End | Listing]:
+        """What is not as it had to be."""
+        told: list[End | Listing] = [*self.ends, *self.listings]
+        return [each for each in told if not each.as_expected]
 
     @property
     def undecided(self) -> int:
