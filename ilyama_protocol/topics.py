@@ -50,6 +50,8 @@ SYNC_PATHS = {
     "sync/ingest/ack": MessageKind.ACK,
     "sync/ingest/request": MessageKind.REQUEST,
 }
+CONTROL_PATH = "sync/ingest/control"
+"""Where the platform publishes and devices listen."""
 CONFIG_STATUS_TYPES = ("operation", "ultrasonic", "network", "location", "firmware", "mqtt")
 DEVICE_PATHS = frozenset({"telemetry", *(f"config/status/{name}" for name in CONFIG_STATUS_TYPES)})
 INBOUND_FILTERS = (
@@ -80,6 +82,34 @@ def parse_topic(topic: str) -> Address:
     if _is_legal_root(slug, device_name) and relative_path.split("/", 1)[0] == "sync":
         return Address(topic, kind_of(relative_path), slug, device_name)
     return Address(topic, None, None, None)
+
+
+def trouble_with(topic: str | None) -> str:
+    """What is wrong with a topic on which nothing is received, and where to publish instead."""
+    trouble = None if topic is None else _trouble_with(topic)
+    return f"{trouble or 'nothing is received on this topic'}; publish on {_INBOUND}"
+
+
+def _trouble_with(topic: str) -> str | None:
+    slug, _, below_slug = topic.partition("/")
+    if not FORBIDDEN_CHARACTERS.isdisjoint(topic):
+        return "a topic has neither + nor # nor U+0000"
+    if topic.endswith("/"):
+        return "the topic ends with a slash, which makes it another topic; leave the slash out"
+    if f"/{topic}".endswith(f"/{CONTROL_PATH}"):
+        return f"{CONTROL_PATH} is the platform's own: it publishes there and devices listen"
+    if slug.startswith("$"):
+        return "topics that begin with $ are the broker's own; a topic slug begins otherwise"
+    if slug in RESERVED_SLUGS:
+        return f"the topic slug {slug} is reserved; a device that sends these messages has another"
+    if below_slug.startswith("/"):
+        return "the topic has no device name"
+    if topic.endswith(tuple(f"/{path}" for path in SYNC_PATHS)):
+        return "a device's root has exactly two levels, its slug and its name"
+    return None
+
+
+_INBOUND = f"{{topic_slug}}/{{device_name}}/ and one of {', '.join(SYNC_PATHS)}"
 
 
 def _under_devices(topic: str, device_id: str, relative_path: str) -> Address:

@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ilyama_protocol.governance.policies import FirstSchema, Policy
+from ilyama_protocol.limits import Limits
 from ilyama_resources.embedded.ports import LOOPBACK
 from ilyama_resources.errors import PlatformError
 
@@ -171,6 +172,16 @@ class Settings(BaseSettings):
     api_port: Port = 8000
     api_max_body_bytes: PositiveInt = 8 * _MIB
     api_rate_per_s: PositiveFloat = 500
+
+    @property
+    def limits(self) -> Limits:
+        """What messages may be, and how old a datapoint may come."""
+        return Limits(
+            self.payload_max_bytes,
+            self.batch_max_rows,
+            self.retention_metric_days,
+            self.retention_state_days,
+        )
 
     @property
     def policy(self) -> Policy:

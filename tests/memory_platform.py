@@ -17,7 +17,7 @@ from ilyama_assets.drains.staged_reading import decided
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS, STAGED_ROWS
 from ilyama_protocol.governance.agreement import settled
 from ilyama_protocol.governance.bindings import Actions
-from ilyama_protocol.governance.policies import Policy
+from ilyama_protocol.governance.policies import NO_PROJECT, Policy
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
 from ilyama_protocol.intake.datapoints import OWNER_KIND, PROVENANCE, TELEMETRY_SOURCE
@@ -63,11 +63,11 @@ class MemoryPlatform:
     """Drains messages into lists."""
 
     def __init__(
-        self, projects: Mapping[str, str] | None = None, policy: Policy | None = None
+        self, projects: Mapping[str, str] | None = None, *, policy: Policy | None = None
     ) -> None:
         """Start empty; devices that `projects` does not name have none, and go by `policy`."""
         self._projects = projects or {}
-        self._rules = {"": ProjectRules(policy or Policy())}
+        self._rules = {NO_PROJECT: ProjectRules(policy or Policy())}
         self.tables: dict[str, list[Row]] = {contract.name: [] for contract in INTAKE_TABLES}
         self._states: dict[str, bytes] = {}
         self._shelf: dict[tuple[str, str, str], BoundSchema] = {}

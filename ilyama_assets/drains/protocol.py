@@ -36,7 +36,6 @@ from ilyama_assets.drains.sealing import (
 )
 from ilyama_assets.tables import INTAKE_TABLES
 from ilyama_protocol.intake.outcomes import Origin
-from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
 from ilyama_resources.data_files import DataFile, by_table
 from ilyama_resources.delta import Warehouse
@@ -192,7 +191,7 @@ class Intake:
         """A replay that fails is given up: it has changed nothing and must not stop intake."""
         try:
             return replay_day(
-                self.session(), self.gateway, self.warehouse, drain, limits=self._limits
+                self.session(), self.gateway, self.warehouse, drain, limits=self.settings.limits
             )
         except PySparkException as error:
             note = f"the replay of {drain.day} failed and was given up: {gist(error)}"
@@ -200,16 +199,6 @@ class Intake:
                 tx.drains.abandon(drain.drain_id, note)
                 tx.commit()
             raise DrainInterrupted(note) from error
-
-    @property
-    def _limits(self) -> Limits:
-        settings = self.settings
-        return Limits(
-            settings.payload_max_bytes,
-            settings.batch_max_rows,
-            settings.retention_metric_days,
-            settings.retention_state_days,
-        )
 
     def _decided(self, drain: Drain) -> Seal:
         with self.gateway.transaction() as tx:

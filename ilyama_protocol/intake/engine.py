@@ -191,6 +191,7 @@ class IntakeEngine:
             arrival.message.payload,
             registered=arrival.device_id is not None,
             limits=self._limits,
+            topic=arrival.message.topic,
         )
 
     def _described(self, arrival: Arrival) -> tuple[str | None, str | None, int]:

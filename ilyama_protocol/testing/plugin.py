@@ -7,8 +7,9 @@
 
 A test that asks for one of these runs once per published vector:
 
-`ilyama_validation_vector`  `ilyama_canonical_vector`  `ilyama_datapoint_id_vector`
-`ilyama_schema_vector`      `ilyama_affinity_vector`
+`ilyama_validation_vector`  `ilyama_message_vector`    `ilyama_large_message_vector`
+`ilyama_canonical_vector`   `ilyama_schema_vector`     `ilyama_affinity_vector`
+`ilyama_datapoint_id_vector`
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from ilyama_protocol.validation.schemas import declared_column
 
 VECTOR_FIXTURES = {
     "ilyama_validation_vector": "validation",
+    "ilyama_message_vector": "messages",
+    "ilyama_large_message_vector": "large_messages",
     "ilyama_canonical_vector": "canonical_and_hash",
     "ilyama_datapoint_id_vector": "datapoint_id",
     "ilyama_schema_vector": "schema_fingerprint",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -11,11 +12,11 @@ import pytest
 from ilyama_protocol.intake.outcomes import Outcome
 from ilyama_protocol.rehearsal import Answer, Rehearsal
 from ilyama_protocol.rejections import ClientAction, Rejection, RejectionCode
-from ilyama_protocol.topics import kind_on
+from ilyama_protocol.topics import MessageKind, kind_on
 from ilyama_protocol.validation import validate
 
-Payload: TypeAlias = bytes | str | dict[str, Any]
-"""The bytes of a message; a text is sent in UTF-8, an object as plain JSON."""
+Payload: TypeAlias = bytes | str | dict[str, Any] | list[Any]
+"""The bytes of a message; a text is sent in UTF-8, objects and arrays as plain JSON."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +65,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+_COUNTS = frozenset(name for name in Answer.__struct_fields__ if name.startswith("rows_"))
+
+
 class SessionAnswer(Answer, frozen=True, kw_only=True):
     """What became of a message that a device session published."""
 
@@ -71,30 +75,36 @@ class SessionAnswer(Answer, frozen=True, kw_only=True):
         """Fail the test unless the message came to this end, with these counts of its rows.
 
         Args:
-            outcome: `accepted`, `duplicate`, `rejected`, `staged` or `kept`.
+            outcome: `accepted`, `duplicate`, `rejected`, `staged`, `handled` (what is no batch) or
+                `kept` (what is below `devices/`).
             counts: Counts by name, such as `rows_new=3`.
         """
         __tracebackhide__ = True
+        _insist_on_names(outcome, counts)
         found = {name: getattr(self, name) for name in counts}
         if self.outcome != outcome or found != counts:
             wanted = ", ".join([outcome, *(f"{name}={count}" for name, count in counts.items())])
             pytest.fail(f"expected: {wanted}\nfound: {self._told()}", pytrace=False)
 
     def assert_accepted(self, **counts: int) -> None:
-        """Fail the test unless rows of the message are new."""
+        """Fail the test unless the message is taken: rows of it are new, or it is no batch."""
         __tracebackhide__ = True
-        self.assert_outcome(Outcome.ACCEPTED, **counts)
+        is_batch = self.outcome not in (Outcome.HANDLED, Outcome.KEPT)
+        self.assert_outcome(Outcome.ACCEPTED if is_batch else self.outcome, **counts)
 
     def assert_duplicate(self) -> None:
         """Fail the test unless everything in the message was known, and the same."""
         __tracebackhide__ = True
         self.assert_outcome(Outcome.DUPLICATE, rows_conflict=0)
 
-    def assert_rejected(self, code: str) -> None:
-        """Fail the test unless the message is rejected with this code."""
+    def assert_rejected(self, code: str, json_path: str | None = None) -> None:
+        """Fail the test unless the message is rejected with this code, at this place if given."""
         __tracebackhide__ = True
-        if self.code != code:
-            pytest.fail(f"expected: rejected, {code}\nfound: {self._told()}", pytrace=False)
+        is_there = json_path in (None, self.json_path)
+        if self.outcome is not Outcome.REJECTED or self.code != code or not is_there:
+            place = "" if json_path is None else f" at {json_path}"
+            wanted = f"rejected, {code}{place}"
+            pytest.fail(f"expected: {wanted}\nfound: {self._told()}", pytrace=False)
 
     def _told(self) -> str:
         lines = [self.sentence, self.message, self.action and f"action: {self.action}"]
@@ -117,8 +127,16 @@ class DeviceSession:
 
 
 def judged(topic: str, payload: Payload, *, registered: bool = True) -> Verdict:
-    """Ask the validator about one message."""
-    verdict = validate(kind_on(topic), encoded(payload), registered=registered)
+    """Ask the validator about one message; one below `devices/` it does not judge."""
+    __tracebackhide__ = True
+    kind = kind_on(topic)
+    if kind is MessageKind.DEVICE:
+        pytest.fail(
+            f"the message on {topic} is kept as it is and judged by nobody; ask about topics "
+            "below sync/, or publish it with ilyama_device and insist on the outcome `kept`",
+            pytrace=False,
+        )
+    verdict = validate(kind, encoded(payload), registered=registered, topic=topic)
     if not isinstance(verdict, Rejection):
         return Verdict(topic=topic)
     return Verdict(
@@ -132,6 +150,25 @@ def judged(topic: str, payload: Payload, *, registered: bool = True) -> Verdict:
 
 def encoded(payload: Payload) -> bytes:
     """Return a payload as it goes over the wire."""
-    if isinstance(payload, dict):
-        payload = json.dumps(payload, ensure_ascii=False)
-    return payload.encode() if isinstance(payload, str) else payload
+    __tracebackhide__ = True
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload)
+    return (payload if isinstance(payload, str) else _as_json(payload)).encode()
+
+
+def _as_json(payload: Any) -> str:
+    __tracebackhide__ = True
+    try:
+        return json.dumps(payload, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        pytest.fail(f"the payload cannot be sent as JSON: {error}", pytrace=False)
+
+
+def _insist_on_names(outcome: str, counts: Mapping[str, int]) -> None:
+    __tracebackhide__ = True
+    known = frozenset(map(str, Outcome))
+    for name, names in ((outcome, known), *((count, _COUNTS) for count in counts)):
+        if name not in names:
+            is_outcome = "an outcome" if names is known else "a count"
+            told = f"{name!r} is no name of {is_outcome}; there are {', '.join(sorted(names))}"
+            pytest.fail(told, pytrace=False)

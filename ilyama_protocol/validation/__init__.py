@@ -31,6 +31,7 @@ def validate(
     *,
     registered: bool = True,
     limits: Limits = DEFAULT_LIMITS,
+    topic: str | None = None,
 ) -> Verdict:
     """Return the message that a payload is, or why it is refused.
 
@@ -39,6 +40,7 @@ def validate(
         payload: The bytes as they were received.
         registered: Whether the registry knows the device.
         limits: The deployment's limits.
+        topic: Where it was published; a topic that is not an inbound one is explained with it.
 
     Raises:
         ValueError: The kind is `DEVICE`, whose messages have rules of their own.
@@ -49,7 +51,7 @@ def validate(
     proven = None if prove is None else prove(payload, limits)
     if proven is not None:
         return proven
-    return examine(Case(kind, payload, registered=registered, limits=limits))
+    return examine(Case(kind, payload, registered=registered, limits=limits, topic=topic))
 
 
 def examine(case: Case) -> Verdict:

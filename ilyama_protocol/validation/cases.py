@@ -29,6 +29,7 @@ class Case:
         payload: Its bytes.
         registered: Whether the registry knows the device.
         limits: The deployment's limits.
+        topic: Where it was published, when that is known.
         document: The parsed payload, from check 2 on.
         schema_columns: The columns it declares, from check 12 on.
         instants: The exact times of telemetry rows in nanoseconds, from check 16 on.
@@ -38,6 +39,7 @@ class Case:
     payload: bytes
     registered: bool
     limits: Limits
+    topic: str | None = None
     document: dict[str, Any] = field(default_factory=dict)
     schema_columns: tuple[SchemaColumn, ...] | None = None
     instants: list[int] = field(default_factory=list)

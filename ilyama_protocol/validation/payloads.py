@@ -1,6 +1,7 @@
 """Checks 0 to 3: the topic, the size, and JSON that is fit to be read."""
 
 from ilyama_protocol.jsontext import JsonTextError, first_number_not_finite, parse_object
+from ilyama_protocol.topics import trouble_with
 from ilyama_protocol.validation.cases import Case, Fault
 
 
@@ -8,7 +9,7 @@ def unknown_topic(case: Case) -> Fault | None:
     """Check 0: the topic is an inbound one."""
     if case.kind is not None:
         return None
-    return Fault("$", "nothing is received on this topic; publish on one of the inbound topics")
+    return Fault("$", trouble_with(case.topic))
 
 
 def payload_too_large(case: Case) -> Fault | None:

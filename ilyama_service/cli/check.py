@@ -5,13 +5,15 @@ from typing import Annotated
 
 import msgspec
 import typer
+from msgspec import UNSET, UnsetType
 
 from ilyama_protocol.guessing import guessed_path
+from ilyama_protocol.intake.outcomes import Outcome
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import MessageKind, kind_on
 from ilyama_protocol.validation import validate
 from ilyama_service.cli.check_in_order import answer_files_in_order, answer_lines_in_order
-from ilyama_service.cli.check_inputs import REJECTED, read_payload, refuse
+from ilyama_service.cli.check_inputs import Ending, Rules, read_payload, refuse, worst
 from ilyama_service.cli.check_lines import answer_lines
 
 _WITHOUT_A_HINT = "sync/rows/batch"
@@ -28,6 +30,7 @@ class Report(msgspec.Struct):
     json_path: str | None = None
     message: str | None = None
     action: str | None = None
+    outcome: str | UnsetType = UNSET
 
 
 def check(
@@ -59,47 +62,64 @@ def check(
         bool, typer.Option("--unregistered", help="Answer as to a device that is not registered.")
     ] = False,
 ) -> None:
-    """Validate payloads exactly as the platform does when a device sends them."""
-    registered = not unregistered
+    """Validate payloads exactly as the platform does when a device sends them, by its limits."""
+    from ilyama_resources.settings import load_settings
+
+    rules = Rules(load_settings().limits, registered=not unregistered)
     if jsonl:
+        _refuse_beside_lines(topic, as_json=as_json)
         answer = answer_lines_in_order if in_order else answer_lines
-        is_sound = answer(files, registered=registered)
+        ending = answer(files, rules)
     elif in_order:
         payloads = [(str(file), *_addressed(file, topic)) for file in files]
-        is_sound = answer_files_in_order(payloads, as_json=as_json, registered=registered)
+        ending = answer_files_in_order(payloads, rules, as_json=as_json)
     else:
-        is_sound = all(
-            [_report(file, topic, as_json=as_json, registered=registered) for file in files]
-        )
-    if not is_sound:
-        raise typer.Exit(REJECTED)
+        ending = worst([_report(file, topic, rules, as_json=as_json) for file in files])
+    if ending is not Ending.ACCEPTED:
+        raise typer.Exit(ending)
+
+
+def _refuse_beside_lines(topic: str | None, *, as_json: bool) -> None:
+    if topic is not None:
+        refuse("--jsonl takes the topic of every line from the line; leave out --topic.")
+    if as_json:
+        refuse("--jsonl always answers in JSON, a line for a line; leave out --json.")
 
 
 def _addressed(file: Path, topic: str | None) -> tuple[str, bytes]:
     """A payload with its topic: the given one, or what its members tell."""
-    if topic is not None and kind_on(topic) is MessageKind.DEVICE:
-        refuse("check knows the messages below sync/ only, not those below devices/")
     payload = read_payload(file)
     told = guessed_path(payload) or _WITHOUT_A_HINT if topic is None else topic
     return told, payload
 
 
-def _report(file: Path, topic: str | None, *, as_json: bool, registered: bool) -> bool:
+def _report(file: Path, topic: str | None, rules: Rules, *, as_json: bool) -> Ending:
     judged_on, payload = _addressed(file, topic)
-    verdict = validate(kind_on(judged_on), payload, registered=registered)
-    report = Report(str(file), judged_on, accepted=not isinstance(verdict, Rejection))
-    if isinstance(verdict, Rejection):
-        report.code, report.json_path = verdict.code, verdict.json_path
-        report.message, report.action = verdict.message, verdict.action
+    report = _judged(str(file), judged_on, payload, rules)
     if as_json:
         typer.echo(_ENCODER.encode(report))
     else:
         _show(report, guessed=topic is None)
-    return report.accepted
+    return Ending.ACCEPTED if report.accepted else Ending.REJECTED
+
+
+def _judged(file: str, topic: str, payload: bytes, rules: Rules) -> Report:
+    kind = kind_on(topic)
+    if kind is MessageKind.DEVICE:
+        return Report(file, topic, accepted=True, outcome=Outcome.KEPT)
+    known, limits = rules.registered, rules.limits
+    verdict = validate(kind, payload, registered=known, limits=limits, topic=topic)
+    if not isinstance(verdict, Rejection):
+        return Report(file, topic, accepted=True)
+    told = (verdict.code, verdict.json_path, verdict.message, verdict.action)
+    return Report(file, topic, False, *told)
 
 
 def _show(report: Report, *, guessed: bool) -> None:
     subject = f"{report.file} on {report.topic}" if guessed else report.file
+    if report.outcome is not UNSET:
+        typer.secho(f"{subject}: {report.outcome}, stored as it is and not judged", fg="green")
+        return
     if report.accepted:
         typer.secho(f"{subject}: accepted", fg="green")
         return

@@ -11,50 +11,62 @@ import msgspec
 import typer
 
 from ilyama_protocol.rehearsal import Answer, Rehearsal
-from ilyama_service.cli.check_inputs import NoSubmission, opened, submission_of
+from ilyama_service.cli.check_inputs import (
+    Ending,
+    NoSubmission,
+    Rules,
+    Submission,
+    opened,
+    submission_of,
+    worst,
+)
 
 
 def answer_files_in_order(
-    payloads: Iterable[tuple[str, str, bytes]], *, as_json: bool, registered: bool
-) -> bool:
-    """Answer (file, topic, payload) one after another; tell whether nothing is to be repaired."""
-    rehearsal = Rehearsal()
-    all_sound = True
+    payloads: Iterable[tuple[str, str, bytes]], rules: Rules, *, as_json: bool
+) -> Ending:
+    """Answer (file, topic, payload) one after another; tell how it ends."""
+    rehearsal = Rehearsal(limits=rules.limits)
+    endings = []
     for file, topic, payload in payloads:
-        answer = rehearsal.publish(topic, payload, registered=registered)
+        answer = rehearsal.publish(topic, payload, registered=rules.registered)
         if as_json:
             _print({"file": file, "topic": topic}, answer)
         else:
             _show(file, answer)
-        all_sound = all_sound and answer.is_sound
-    return all_sound
+        endings.append(_ending(answer))
+    return worst(endings)
 
 
-def answer_lines_in_order(files: Sequence[Path], *, registered: bool) -> bool:
+def answer_lines_in_order(files: Sequence[Path], rules: Rules) -> Ending:
     """Answer the submissions of all files one after another."""
-    rehearsal = Rehearsal()
-    return all([_answer_file(file, rehearsal, registered=registered) for file in files])
+    rehearsal = Rehearsal(limits=rules.limits)
+    return worst([_answer_file(file, rehearsal, rules) for file in files])
 
 
-def _answer_file(file: Path, rehearsal: Rehearsal, *, registered: bool) -> bool:
-    all_sound = True
+def _answer_file(file: Path, rehearsal: Rehearsal, rules: Rules) -> Ending:
+    ending = Ending.ACCEPTED
     with opened(file) as lines:
         for number, line in enumerate(lines, start=1):
             if line.strip():
-                is_sound = _answer_line(number, line, rehearsal, registered=registered)
-                all_sound = is_sound and all_sound
-    return all_sound
+                try:
+                    asked = submission_of(number, line, file=file, registered=rules.registered)
+                except NoSubmission as error:
+                    typer.echo(str(error), err=True)
+                    ending = Ending.UNUSABLE
+                else:
+                    ending = max(ending, _answer_line(asked, rehearsal))
+    return ending
 
 
-def _answer_line(number: int, line: bytes, rehearsal: Rehearsal, *, registered: bool) -> bool:
-    try:
-        asked = submission_of(number, line, registered=registered)
-    except NoSubmission as error:
-        typer.echo(str(error), err=True)
-        return False
+def _answer_line(asked: Submission, rehearsal: Rehearsal) -> Ending:
     answer = rehearsal.publish(asked.topic, asked.payload_b64, registered=asked.registered)
     _print({"id": asked.id}, answer)
-    return answer.is_sound
+    return _ending(answer)
+
+
+def _ending(answer: Answer) -> Ending:
+    return Ending.ACCEPTED if answer.is_sound else Ending.REJECTED
 
 
 def _print(subject: dict[str, str | int], answer: Answer) -> None:

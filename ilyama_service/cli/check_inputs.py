@@ -1,17 +1,33 @@
-"""What `ilyama check` reads: files, standard input, and lines that are submissions."""
+"""What `ilyama check` reads, by which rules it judges, and how it ends."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from pathlib import Path
-from typing import BinaryIO, Final, NoReturn
+from typing import BinaryIO, Final, NamedTuple, NoReturn
 
 import msgspec
 import typer
 
-REJECTED: Final = 1
-_UNUSABLE: Final = 2
+from ilyama_protocol.limits import Limits
+
 _STANDARD_INPUT: Final = Path("-")
+
+
+class Ending(IntEnum):
+    """How the command ends; of several the highest counts."""
+
+    ACCEPTED = 0
+    REJECTED = 1
+    UNUSABLE = 2
+
+
+class Rules(NamedTuple):
+    """What payloads are judged by: the limits of the deployment, and whether devices are known."""
+
+    limits: Limits
+    registered: bool
 
 
 class Submission(msgspec.Struct):
@@ -30,8 +46,8 @@ class NoSubmission(ValueError):
 _SUBMISSION: Final = msgspec.json.Decoder(Submission)
 
 
-def submission_of(number: int, line: bytes, *, registered: bool) -> Submission:
-    """Read one line; `registered` False says of every line that its device is not.
+def submission_of(number: int, line: bytes, *, file: Path, registered: bool) -> Submission:
+    """Read one line of a file; `registered` False says of every line that its device is not.
 
     Raises:
         NoSubmission: it is something else.
@@ -41,7 +57,18 @@ def submission_of(number: int, line: bytes, *, registered: bool) -> Submission:
         submission.registered = submission.registered and registered
         return submission
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NoSubmission(f"line {number} is not a submission: {error}") from error
+        place = f"line {number} of {name_of(file)}"
+        raise NoSubmission(f"{place} is not a submission: {error}") from error
+
+
+def name_of(file: Path) -> str:
+    """A file as a person is told of it."""
+    return "standard input" if file == _STANDARD_INPUT else str(file)
+
+
+def worst(endings: Iterable[Ending]) -> Ending:
+    """How everything ends, every part of which was looked at."""
+    return max(endings, default=Ending.ACCEPTED)
 
 
 def read_payload(file: Path) -> bytes:
@@ -67,4 +94,4 @@ def opened(file: Path) -> Iterator[BinaryIO]:
 def refuse(sentence: str) -> NoReturn:
     """End the command: it cannot be used that way."""
     typer.echo(sentence, err=True)
-    raise typer.Exit(_UNUSABLE)
+    raise typer.Exit(Ending.UNUSABLE)

@@ -1,6 +1,7 @@
 """`ilyama simulate`: its words here, its work imported when it is called."""
 
-from typing import Annotated
+from collections.abc import Collection
+from typing import Annotated, Final
 
 import typer
 
@@ -45,7 +46,13 @@ _Wait = Annotated[
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
+_OF_SCENARIOS: Final = {"scenario", "slug", "wait", "as_json"}
+_OF_THE_LIST: Final = {"list_scenarios", "as_json"}
+_OF_A_VERIFICATION: Final = {"verify", "run", "wait", "as_json"}
+
+
 def simulate(
+    context: typer.Context,
     run: _Run = None,
     devices: _Devices = 20,
     rate: _Rate = 5.0,
@@ -71,12 +78,17 @@ def simulate(
     from ilyama_service.cli import scenarios, simulating
 
     if list_scenarios:
+        _refuse_others(context, "--list", heeded=_OF_THE_LIST)
         scenarios.list_scenarios(as_json=as_json)
     elif scenario:
+        _refuse_others(context, "--scenario", heeded=_OF_SCENARIOS)
         scenarios.play_scenarios(scenario, slug=slug, wait_s=wait, as_json=as_json)
     elif verify:
+        _refuse_others(context, "--verify", heeded=_OF_A_VERIFICATION)
         simulating.verify_run(run, wait_s=wait, as_json=as_json)
     else:
+        if run is not None:
+            raise typer.BadParameter("a run is named with --verify only.")
         planned = simulating.planned_run(
             simulating.Extent(duration, messages, forever=forever),
             seed=seed,
@@ -92,3 +104,13 @@ def simulate(
             telemetry=telemetry,
         )
         simulating.run_fleet(planned, register=register, as_json=as_json)
+
+
+def _refuse_others(context: typer.Context, option: str, *, heeded: Collection[str]) -> None:
+    """Refuse options that would be ignored."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        is_given = context.params.get(name) not in (None, (), parameter.default)
+        if is_given and name not in heeded:
+            said = parameter.opts[0] if parameter.opts[0].startswith("-") else "a run"
+            raise typer.BadParameter(f"{said} is of no use beside {option}; leave it out.")

@@ -11,7 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ilyama_protocol.topics import RESERVED_SLUGS
+from ilyama_protocol.topics import FORBIDDEN_CHARACTERS, RESERVED_SLUGS
 from ilyama_resources.embedded.broker_server import broker_in_use
 from ilyama_resources.embedded.postgres_server import postgres_in_use
 from ilyama_resources.postgres import Gateway
@@ -106,7 +106,17 @@ def planned_run(
 def _refuse(extent: Extent, seed: int | None, slug: str) -> None:
     if extent.forever and seed is not None:
         raise typer.BadParameter("--forever never sends the same twice: it takes no --seed.")
-    if "/" in slug or slug.startswith("$") or slug in RESERVED_SLUGS or set(slug) & set("+#"):
+    insist_on_slug(slug)
+
+
+def insist_on_slug(slug: str) -> None:
+    """Refuse what cannot be the first level of a device's topic.
+
+    Raises:
+        typer.BadParameter: it cannot.
+    """
+    is_forbidden = not FORBIDDEN_CHARACTERS.isdisjoint(slug)
+    if "/" in slug or slug.startswith("$") or slug in RESERVED_SLUGS or is_forbidden:
         raise typer.BadParameter(f"{slug!r} cannot be the first level of a device's topic.")
 
 

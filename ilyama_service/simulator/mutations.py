@@ -150,6 +150,7 @@ def with_value(value: bytes, text: bytes) -> bytes:
 
 
 ENVELOPE: dict[str, tuple[Mutation, ...]] = {
+    "invalid_number_encoding": tuple(put("unknown", [value]) for value in NOT_FINITE),
     "envelope_unstripped_tenant_fields": tuple(
         put(name, value)
         for name in ("device_id", "org_id", "project_id", "fleet_id")
@@ -162,7 +163,7 @@ BATCH: dict[str, tuple[Mutation, ...]] = ENVELOPE | {
     "invalid_number_encoding": (
         *each_in_row("note", NOT_FINITE),
         *(in_row(pk={"id": value}) for value in NOT_FINITE),
-        *(put("unknown", [value]) for value in NOT_FINITE),
+        *ENVELOPE["invalid_number_encoding"],
     ),
     "unsupported_capture_strategy": each(
         "capture_strategy", (None, "", 1, "SQLITE_ROW_BATCH_V1", "sqlite_row_batch_v2")

@@ -16,6 +16,7 @@ from uuid import uuid4
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from ilyama_protocol.governance.policies import FirstSchema
 from ilyama_resources.embedded.broker_server import EmbeddedBroker
 from ilyama_resources.embedded.ports import free_port
 from ilyama_resources.mqtt.subscriber import MqttSubscriber
@@ -42,7 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
 class Simulation:
     """A platform with a broker, and the ways to use the simulator on it."""
 
-    def __init__(self, platform: Platform, broker_url: str, **policies: bool) -> None:
+    def __init__(self, platform: Platform, broker_url: str, **policies: Any) -> None:
         self.own = {"broker_url": broker_url, "ingest_client_id": f"test-{uuid4().hex[:12]}"}
         self.settings = platform.settings.model_copy(update=self.own | policies)
         self.platform = Platform(self.settings, platform.gateway)
@@ -53,8 +54,15 @@ class Simulation:
         return summary
 
     def start(self, *words: str) -> subprocess.Popen[str]:
+        return self._start(*FLEET, *words)
+
+    def play(self, names: list[str]) -> subprocess.Popen[str]:
+        options = [word for name in names for word in ("--scenario", name)]
+        return self._start(*options, "--wait", "200", "--json")
+
+    def _start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "ilyama_service.cli", "simulate", *FLEET, *words],
+            [sys.executable, "-m", "ilyama_service.cli", "simulate", *words],
             env=self.platform.environment(),
             cwd=REPOSITORY,
             stdout=subprocess.PIPE,
@@ -212,14 +220,18 @@ def _stopped(
     return subprocess.CompletedProcess(running.args, running.returncode, told)
 
 
+def heard(name: str) -> int:
+    """How many messages of a scenario the platform listens to."""
+    return sum(step.expected.outcome is not None for step in SCENARIOS[name].steps())
+
+
 def test_every_scenario_comes_to_its_ends_and_says_so(
     platform: Platform, broker: EmbeddedBroker
 ) -> None:
     simulation = Simulation(platform, broker.ensure_running(), auto_register=False)
     names = [*SCENARIOS]
-    options = [word for name in names for word in ("--scenario", name)]
-    running = simulation.start(*options, "--wait", "200")
-    simulation.land(sum(len(SCENARIOS[name].steps()) for name in names))
+    running = simulation.play(names)
+    simulation.land(sum(heard(name) for name in names))
     simulation.drain()
     told, _ = running.communicate(timeout=200)
     findings = [json.loads(line) for line in told.splitlines()]
@@ -228,10 +240,35 @@ def test_every_scenario_comes_to_its_ends_and_says_so(
     assert running.returncode == 0
 
 
+def test_where_first_schemas_are_reviewed_scenarios_come_to_other_ends(
+    platform: Platform, broker: EmbeddedBroker
+) -> None:
+    reviewed = {"auto_register": False, "first_schema": FirstSchema.REVIEW}
+    simulation = Simulation(platform, broker.ensure_running(), **reviewed)
+    names = ["redelivery", "schema_breaking", "late_rows", "telemetry_gaps", "telemetry_of_a_clone"]
+    names += ["published_on_control", "slug_of_the_broker"]
+    running = simulation.play(names)
+    simulation.land(sum(heard(name) for name in names))
+    simulation.drain()
+    told, _ = running.communicate(timeout=200)
+    findings = [json.loads(line) for line in told.splitlines()]
+    assert [each for each in findings if not each["is_clean"]] == []
+    ends = {end["expected"] for each in findings for end in each["ends"]}
+    assert ends == {
+        "staged for schema_review",
+        "staged for schema_review with late rows",
+        "duplicate",
+        "duplicate in conflict",
+        "heard by nobody",
+    }
+
+
 def test_a_scenario_that_comes_to_no_end_is_a_failure(simulation: Simulation) -> None:
     done = simulation.platform.try_ilyama("simulate", "--scenario", "redelivery", "--wait", "0")
     assert done.returncode == 1
     assert "nothing yet" in done.stdout
+    assert "3 of these messages are not drained yet" in done.stdout
+    assert "Not as it had to be" not in done.stdout
     impossible = ("simulate", "--scenario", "unregistered_device")
     assert "ILYAMA_AUTO_REGISTER=false" in simulation.platform.try_ilyama(*impossible).stderr
 

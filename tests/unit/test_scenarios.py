@@ -1,10 +1,12 @@
 """Every scenario comes to the ends that it names, by the engine and by the oracle."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from ilyama_protocol.governance.policies import FirstSchema, Policy
 from ilyama_protocol.rehearsal import Rehearsal
 from ilyama_protocol.rejections import RejectionCode
 from ilyama_protocol.topics import parse_topic
@@ -15,11 +17,12 @@ from ilyama_service.simulator.scenarios.catalog import (
     UnknownScenario,
     find_scenario,
 )
-from ilyama_service.simulator.scenarios.findings import is_as_expected
+from ilyama_service.simulator.scenarios.findings import compared, is_as_expected
 from ilyama_service.simulator.scenarios.refusals import SPOILED
-from ilyama_service.simulator.scenarios.script import Step
+from ilyama_service.simulator.scenarios.script import Script, Step
 from tests.memory_platform import MemoryPlatform
 from tests.oracle import Event, Oracle
+from tests.unit.scenario_evidence import evidence_of, heard
 
 NOON = 1_777_377_600_000_000
 
@@ -33,6 +36,9 @@ def is_refusal(scenario: Scenario) -> bool:
 
 
 each_scenario = pytest.mark.parametrize("scenario", [*SCENARIOS.values()], ids=[*SCENARIOS])
+each_scenario_with_history = pytest.mark.parametrize(
+    "name", [name for name, scenario in SCENARIOS.items() if not is_refusal(scenario)]
+)
 
 
 def assert_as_expected(step: Step, found: Mapping[str, Any]) -> None:
@@ -40,38 +46,55 @@ def assert_as_expected(step: Step, found: Mapping[str, Any]) -> None:
     assert is_as_expected(step.expected, found), told
 
 
+def arrival_of(row: Mapping[str, Any]) -> tuple[str, int]:
+    """The message that a row of the oracle is of."""
+    return row["device_id"], row["received_at"]
+
+
+def assert_all_as_it_had_to_be(
+    scenario: Scenario, platform: MemoryPlatform, policy: Policy
+) -> None:
+    device = Script("listed")
+    steps = [step.under(lambda _: policy) for step in scenario.played_by(device)]
+    found = compared(
+        scenario.name, steps, evidence_of(platform), device=device.root, missing=device.missing
+    )
+    assert (found.surprises, found.is_complete) == ([], True)
+
+
 @each_scenario
 def test_the_engine_brings_a_scenario_to_its_ends(scenario: Scenario) -> None:
     rehearsal = Rehearsal()
-    for step in STEPS[scenario.name]:
+    for step in heard(STEPS[scenario.name]):
         answer = rehearsal.publish(step.topic, step.payload, registered=step.registered)
         assert_as_expected(step, {name: getattr(answer, name) for name in answer.__struct_fields__})
-        assert answer.rows_late == step.expected.late
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, scenario in SCENARIOS.items() if not is_refusal(scenario)]
-)
-def test_drains_of_one_message_bring_a_scenario_to_its_ends(name: str) -> None:
-    platform = MemoryPlatform()
-    for number, step in enumerate(STEPS[name]):
+@pytest.mark.parametrize("joins", [False, True], ids=["", "columns_join"])
+@pytest.mark.parametrize("first", [*FirstSchema])
+@each_scenario_with_history
+def test_drains_of_one_message_bring_a_scenario_to_its_ends_under_every_policy(
+    name: str, first: FirstSchema, joins: bool
+) -> None:
+    policy = Policy(first, allow_additive_continue=joins)
+    platform = MemoryPlatform(policy=policy)
+    for number, step in enumerate(heard(STEPS[name])):
         platform.drain([Event(step.topic, step.payload, NOON + number)])
-        assert_as_expected(step, platform.tables["batch_ledger"][-1])
+    assert_all_as_it_had_to_be(SCENARIOS[name], platform, policy)
 
 
 @each_scenario
 def test_the_oracle_agrees(scenario: Scenario) -> None:
-    steps = STEPS[scenario.name]
+    steps = heard(STEPS[scenario.name])
     addresses = [parse_topic(step.topic) for step in steps if step.registered]
     registry = {(a.topic_slug, a.device_name): a.own_device_id for a in addresses}
     oracle = Oracle(auto_register=False, registry=registry)  # type: ignore[arg-type]
     for number, step in enumerate(steps):
         oracle.feed(Event(step.topic, step.payload, NOON + number))
     tables = oracle.tables()
+    late = Counter(arrival_of(change) for change in tables["row_changes"] if change["late"])
     for step, line in zip(steps, tables["batch_ledger"], strict=True):
-        assert_as_expected(step, line)
-    late = sum(change["late"] for change in tables["row_changes"])
-    assert late == sum(step.expected.late for step in steps)
+        assert_as_expected(step, line | {"rows_late": late[arrival_of(line)]})
 
 
 def test_all_scenarios_together_get_every_code_that_a_new_device_can_get() -> None:

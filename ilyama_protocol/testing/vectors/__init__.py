@@ -1,6 +1,8 @@
 """Vectors: questions with their right answers, one a line, for implementations in any language.
 
 `validation`          a topic and a payload, and the code of its rejection or null
+`messages`            the same: sound messages of every kind, and all that the simulator spoils
+`large_messages`      the same of payloads that repeat a piece many times
 `canonical_and_hash`  a JSON text, its canonical text and the hash of that
 `datapoint_id`        a series and a time, and the id of that datapoint
 `schema_fingerprint`  a table as SQLite declares it, its columns, their canonical text and hash
@@ -30,6 +32,27 @@ class ValidationVector(Vector, frozen=True, kw_only=True):
     payload: bytes = msgspec.field(name="payload_b64")
     registered: bool
     code: RejectionCode | None
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A part of a payload that stands there several times, one after another."""
+
+    content: bytes = msgspec.field(name="piece_b64")
+    times: int
+
+
+class LargeVector(Vector, frozen=True, kw_only=True):
+    """A large message, and the code it must be rejected with; None when it must be accepted."""
+
+    topic: str
+    pieces: list[Piece]
+    registered: bool
+    code: RejectionCode | None
+
+    @property
+    def payload(self) -> bytes:
+        """All pieces, each as often as it stands there."""
+        return b"".join(piece.content * piece.times for piece in self.pieces)
 
 
 class CanonicalVector(Vector, frozen=True, kw_only=True):
@@ -78,10 +101,17 @@ class AffinityVector(Vector, frozen=True, kw_only=True):
 
 
 AnyVector: TypeAlias = (
-    ValidationVector | CanonicalVector | DatapointIdVector | SchemaVector | AffinityVector
+    ValidationVector
+    | LargeVector
+    | CanonicalVector
+    | DatapointIdVector
+    | SchemaVector
+    | AffinityVector
 )
 SHAPES: dict[str, type[AnyVector]] = {
     "validation": ValidationVector,
+    "messages": ValidationVector,
+    "large_messages": LargeVector,
     "canonical_and_hash": CanonicalVector,
     "datapoint_id": DatapointIdVector,
     "schema_fingerprint": SchemaVector,

@@ -1,6 +1,8 @@
 """Roots of topics with odd names; names are data, never places or patterns."""
 
-from ilyama_service.simulator.scenarios.script import ROWS, Script, accepted
+from ilyama_protocol.topics import CONTROL_PATH
+from ilyama_service.simulator.scenarios.expected import accepted, unheard
+from ilyama_service.simulator.scenarios.script import ROWS, Script
 
 _ODD_NAMES = (
     *("..", ".", "~", "%2e%2e", "a.b", "a b", " ", "*", ">", "C:", "?x=1", "-rf", "sync"),
@@ -26,8 +28,36 @@ def names_alike(device: Script) -> None:
         _sends_from(device, f"{device.device_name}/{name}")
 
 
+def published_on_control(device: Script) -> None:
+    """A device publishes where the platform does: nobody listens, and what comes next is taken."""
+    _sends_unheard(device, f"{device.root}/{CONTROL_PATH}")
+
+
+def topic_with_a_trailing_slash(device: Script) -> None:
+    """A topic ends with a slash: it is another one, where nobody listens; the next is taken."""
+    _sends_unheard(device, f"{device.root}/{ROWS}/")
+
+
+def slug_of_the_broker(device: Script) -> None:
+    """A slug begins with $, as the broker's own topics do: nobody listens; the next is taken."""
+    _sends_unheard(device, f"${device.root}/{ROWS}")
+
+
+def _sends_unheard(device: Script, topic: str) -> None:
+    unheard_batch = device.batch(device.changes(1))
+    device.sends_to(topic, unheard_batch, unheard())
+    device.sends(unheard_batch, accepted(1))
+
+
 def _sends_from(device: Script, root: str) -> None:
     device.sends_to(f"{root}/{ROWS}", device.batch(device.changes(1)), accepted(1))
 
 
-ADDRESSES = (odd_slugs, odd_device_names, names_alike)
+ADDRESSES = (
+    odd_slugs,
+    odd_device_names,
+    names_alike,
+    published_on_control,
+    topic_with_a_trailing_slash,
+    slug_of_the_broker,
+)

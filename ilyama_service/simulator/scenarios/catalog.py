@@ -17,7 +17,7 @@ from ilyama_service.simulator.scenarios.controls import CONTROLS
 from ilyama_service.simulator.scenarios.deliveries import DELIVERIES
 from ilyama_service.simulator.scenarios.refusals import REFUSALS, SPOILED
 from ilyama_service.simulator.scenarios.schemas import SCHEMAS
-from ilyama_service.simulator.scenarios.script import Expected, Script, Step
+from ilyama_service.simulator.scenarios.script import Script, Step
 from ilyama_service.simulator.scenarios.telemetry import TELEMETRY_SCENARIOS
 from ilyama_service.simulator.scenarios.telemetry_schemas import TELEMETRY_SCHEMAS
 
@@ -46,16 +46,11 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def ends(self) -> str:
         """What must come of its messages, in a few words."""
-        counts = Counter(end_of(step.expected) for step in self.steps())
+        device = Script("listed")
+        counts = Counter(step.expected.told for step in self.played_by(device))
+        if device.missing:
+            counts["gaps" if len(device.missing) > 1 else "gap"] = len(device.missing)
         return ", ".join(f"{count} {end}" for end, count in counts.items())
-
-
-def end_of(expected: Expected) -> str:
-    """The end that a message must come to, in a few words."""
-    if expected.code is not None:
-        return expected.code.value
-    conflict = " in conflict" if expected.conflicts != 0 else ""
-    return f"{' or '.join(expected.outcomes)}{conflict}"
 
 
 def find_scenario(name: str) -> Scenario:

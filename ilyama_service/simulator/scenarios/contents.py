@@ -4,18 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_protocol.limits import DEFAULT_LIMITS, MAX_TABLE_NAME
 from ilyama_service.simulator.envelopes import Document
-from ilyama_service.simulator.scenarios.script import (
-    COLUMNS,
-    Script,
-    accepted,
-    duplicate,
-    taken,
-)
+from ilyama_service.simulator.scenarios.expected import accepted, duplicate, staged
+from ilyama_service.simulator.scenarios.script import COLUMNS, Script
 from ilyama_service.simulator.source_tables import columns_of
 from ilyama_service.simulator.spelling import compact
 
+_UNFIT = StagingReason.MATERIALIZATION_FAILED
 ODD_TABLES = (
     *("../x", "..", ".", "/", "a/b", "~", "C:\\x", "%2e%2e%2f", "*", "?x=1#y"),
     *("'; DROP TABLE device; --", '"quoted"', "`x`", "${HOME}", "a.b", "sqlite_master", " "),
@@ -91,16 +88,16 @@ def values_of_another_kind(device: Script) -> None:
 
 def keys_of_another_kind(device: Script) -> None:
     """A key does not fit its column, nor null one that must not be null: kept, or set aside."""
-    device.sends(device.batch(device.changes(2, rpm=None)), taken(2))
-    device.sends(device.batch(device.changes(2, pk="one")), taken(2))
+    device.sends(device.batch(device.changes(2, rpm=None)), accepted(2))
+    device.sends(device.batch(device.changes(2, pk="one")), staged(2, _UNFIT))
 
 
 def deaf_to_a_pause(device: Script) -> None:
     """Five rows in a row fit no table, which opens its circuit: it is paused, and sends on."""
-    device.sends(device.batch(device.changes(2)), taken(2))
-    device.sends(device.batch(device.changes(5, pk="one")), taken(5))
+    device.sends(device.batch(device.changes(2)), accepted(2))
+    device.sends(device.batch(device.changes(5, pk="one")), staged(5, _UNFIT))
     for _ in range(2):
-        device.sends(device.batch(device.changes(2)), taken(2))
+        device.sends(device.batch(device.changes(2)), staged(2, StagingReason.LINEAGE_PAUSED))
 
 
 def five_hundred_columns(device: Script) -> None:

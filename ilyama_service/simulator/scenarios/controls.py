@@ -3,15 +3,8 @@
 from ilyama_protocol.rejections import RejectionCode
 from ilyama_protocol.validation.envelopes import FORMAT_VERSION
 from ilyama_service.simulator.envelopes import Document
-from ilyama_service.simulator.scenarios.script import (
-    ACK,
-    OBSERVE,
-    REQUEST,
-    TABLE,
-    Script,
-    handled,
-    rejected,
-)
+from ilyama_service.simulator.scenarios.expected import handled, rejected
+from ilyama_service.simulator.scenarios.script import ACK, OBSERVE, REQUEST, TABLE, Script
 from ilyama_service.simulator.source_tables import rfc3339
 
 

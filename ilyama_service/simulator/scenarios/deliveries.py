@@ -1,9 +1,12 @@
 """What happens to batches on their way, and to the journals they come from."""
 
+from itertools import pairwise
+
 from ilyama_protocol.rejections import RejectionCode
 from ilyama_service.simulator.envelopes import Document
 from ilyama_service.simulator.messages import Change
-from ilyama_service.simulator.scenarios.script import Script, accepted, duplicate, rejected
+from ilyama_service.simulator.scenarios.expected import accepted, duplicate, rejected
+from ilyama_service.simulator.scenarios.script import Script
 from ilyama_service.simulator.spelling import compact, respelled
 
 
@@ -138,6 +141,7 @@ def late_rows(device: Script) -> None:
     older, newer, other = device.changes(1), device.changes(1), device.changes(2)[1:]
     device.sends(device.batch(newer), accepted(1))
     device.sends(device.batch([*older, *other]), accepted(2, late=1))
+    device.leaves_out(3, 3)
 
 
 def one_number_for_many_rows(device: Script) -> None:
@@ -155,9 +159,11 @@ def one_journal_of_two_tables(device: Script) -> None:
 
 
 def gaps(device: Script) -> None:
-    """Numbers are left out, a few and very many."""
+    """Numbers are left out, a few and very many: each range is listed as a gap."""
     device.sends(device.batch(device.changes(1)), accepted(1))
-    for number in (7, 2**40, 2**63 - 1):
+    numbers = (1, 7, 2**40, 2**63 - 1)
+    for before, number in pairwise(numbers):
+        device.leaves_out(before + 1, number - 1)
         [change] = device.changes(1)
         device.sends(device.batch([change | {"commit_seq": number}]), accepted(1))
 

@@ -9,15 +9,8 @@ from ilyama_service.simulator import mutations
 from ilyama_service.simulator.envelopes import Document
 from ilyama_service.simulator.mutations import Mutation
 from ilyama_service.simulator.scenarios.controls import acknowledgement, finalize, observation
-from ilyama_service.simulator.scenarios.script import (
-    ACK,
-    OBSERVE,
-    REQUEST,
-    ROWS,
-    TELEMETRY,
-    Script,
-    rejected,
-)
+from ilyama_service.simulator.scenarios.expected import rejected
+from ilyama_service.simulator.scenarios.script import ACK, OBSERVE, REQUEST, ROWS, TELEMETRY, Script
 from ilyama_service.simulator.spelling import compact
 
 Sound = Callable[[Script], Document]
@@ -114,6 +107,8 @@ def batch_too_many_rows(device: Script) -> None:
         short = [{"commit_seq": 1, "op": "update", "pk": {"n": 1}, "row": {}}] * count
         device.sends(device.batch(short, announced=False), refused)
     device.sends(device.batch([*short[:-1], {"commit_seq": 1}]), refused)
+    samples = device.measured(1) * (DEFAULT_LIMITS.batch_max_rows + 1)
+    device.sends(device.samples(rows=samples), refused, on=TELEMETRY)
 
 
 def unregistered_device(device: Script) -> None:

@@ -4,15 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
-from ilyama_service.simulator.scenarios.script import (
-    COLUMNS,
-    OBSERVE,
-    Script,
-    accepted,
-    duplicate,
-    handled,
-    taken,
-)
+from ilyama_protocol.intake.lineage_rulings import StagingReason
+from ilyama_service.simulator.scenarios.expected import accepted, added, duplicate, handled, staged
+from ilyama_service.simulator.scenarios.script import COLUMNS, OBSERVE, Script
 
 _ADDED = SchemaColumn("pressure", Affinity.REAL, pk_ordinal=0, not_null=False)
 
@@ -21,22 +15,24 @@ def schema_additive(device: Script) -> None:
     """A firmware update adds a column that may be null."""
     device.sends(device.batch(device.changes(2)), accepted(2))
     wider = device.changes(2, pressure=2.5)
-    device.sends(device.batch(wider, columns=(*COLUMNS, _ADDED)), taken(2))
+    device.sends(device.batch(wider, columns=(*COLUMNS, _ADDED)), added(2))
 
 
 def schema_breaking(device: Script) -> None:
     """Affinity changed, column dropped, other primary key, new column that must not be null."""
     device.sends(device.batch(device.changes(2)), accepted(2))
     for columns in _breaking():
-        device.sends(device.batch(device.changes(2), columns=columns), taken(2))
+        device.sends(device.batch(device.changes(2), columns=columns), staged(2))
 
 
 def schema_flip_flop(device: Script) -> None:
     """Two firmwares share a device's journal: the schema changes with every batch."""
     device.sends(device.batch(device.changes(1)), accepted(1))
     for turn in range(6):
-        columns = COLUMNS if turn % 2 else (*COLUMNS, _ADDED)
-        device.sends(device.batch(device.changes(1), columns=columns), taken(1))
+        is_own = turn % 2
+        columns = COLUMNS if is_own else (*COLUMNS, _ADDED)
+        waits = added(1, StagingReason.LINEAGE_PAUSED) if is_own else added(1)
+        device.sends(device.batch(device.changes(1), columns=columns), waits)
 
 
 def schema_never_the_same(device: Script) -> None:
@@ -44,7 +40,9 @@ def schema_never_the_same(device: Script) -> None:
     device.sends(device.batch(device.changes(1)), accepted(1))
     for turn in range(8):
         random = replace(_ADDED, name=f"build_{turn}")
-        device.sends(device.batch(device.changes(1), columns=(*COLUMNS, random)), taken(1))
+        # Compared with one that joined before, the others drop a column.
+        waits = staged(1) if turn else added(1)
+        device.sends(device.batch(device.changes(1), columns=(*COLUMNS, random)), waits)
 
 
 def schema_of_five_hundred_columns(device: Script) -> None:
@@ -54,19 +52,19 @@ def schema_of_five_hundred_columns(device: Script) -> None:
         SchemaColumn(f"c{number}", Affinity.REAL, pk_ordinal=0, not_null=False)
         for number in range(497)
     ]
-    device.sends(device.batch(device.changes(1), columns=(*COLUMNS, *many)), taken(1))
+    device.sends(device.batch(device.changes(1), columns=(*COLUMNS, *many)), added(1))
 
 
 def schema_never_announced(device: Script) -> None:
     """Only the hash of the columns is ever sent."""
     for _ in range(2):
-        device.sends(device.batch(device.changes(2), announced=False), taken(2))
+        device.sends(device.batch(device.changes(2), announced=False), accepted(2))
 
 
 def schema_announced_late(device: Script) -> None:
     """The columns behind a hash come with its second batch."""
-    device.sends(device.batch(device.changes(2), announced=False), taken(2))
-    device.sends(device.batch(device.changes(2)), taken(2))
+    device.sends(device.batch(device.changes(2), announced=False), accepted(2))
+    device.sends(device.batch(device.changes(2)), accepted(2))
 
 
 def schema_in_another_order(device: Script) -> None:
@@ -80,7 +78,7 @@ def schema_changes_unannounced(device: Script) -> None:
     device.sends(device.batch(device.changes(2)), accepted(2))
     wider = device.batch(device.changes(2, pressure=2.5), columns=(*COLUMNS, _ADDED))
     del wider["schema_columns"]
-    device.sends(wider, taken(2))
+    device.sends(wider, staged(2))
 
 
 def schema_observed_first(device: Script) -> None:
@@ -90,20 +88,20 @@ def schema_observed_first(device: Script) -> None:
     observed = {name: batch[name] for name in names} | {"observed_at": "2026-04-28T09:00:00Z"}
     device.sends(observed, handled(), on=OBSERVE)
     del batch["schema_columns"]
-    device.sends(batch, taken(2))
+    device.sends(batch, accepted(2))
 
 
 def schema_without_a_key(device: Script) -> None:
     """A table announces no primary key, and its changes have one all the same."""
     keyless = [replace(column, pk_ordinal=0) for column in COLUMNS]
     for _ in range(2):
-        device.sends(device.batch(device.changes(2), columns=keyless), taken(2))
+        device.sends(device.batch(device.changes(2), columns=keyless), accepted(2))
 
 
 def schema_of_another_key(device: Script) -> None:
     """Changes are keyed by a column that is not the announced key."""
     changes = [change | {"pk": {"serial": change["commit_seq"]}} for change in device.changes(2)]
-    device.sends(device.batch(changes), taken(2))
+    device.sends(device.batch(changes), accepted(2))
 
 
 def redelivery_under_review(device: Script) -> None:
@@ -111,7 +109,7 @@ def redelivery_under_review(device: Script) -> None:
     device.sends(device.batch(device.changes(1)), accepted(1))
     changes = device.changes(3, pressure=2.5)
     wider = (*COLUMNS, _ADDED)
-    device.sends(device.batch(changes, columns=wider), taken(3))
+    device.sends(device.batch(changes, columns=wider), added(3))
     device.sends(device.batch(changes, columns=wider), duplicate(3))
     device.sends(device.batch(changes[:2]), duplicate(2))
 

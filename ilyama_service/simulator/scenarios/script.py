@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ilyama_protocol.fingerprint import SchemaColumn, schema_hash
+from ilyama_protocol.governance.policies import Policy
 from ilyama_protocol.intake.outcomes import Outcome
-from ilyama_protocol.rejections import RejectionCode
+from ilyama_protocol.intake.sequences import SequenceKind
 from ilyama_protocol.topics import SYNC_PATHS, MessageKind
 from ilyama_service.simulator.envelopes import Document, row_batch, telemetry_batch, uuid7
 from ilyama_service.simulator.messages import Change
+from ilyama_service.simulator.scenarios.expected import Expected
 from ilyama_service.simulator.source_tables import columns_of, declaration, rfc3339
 from ilyama_service.simulator.spelling import compact
 
@@ -31,55 +33,18 @@ TABLE: Final = "pump"
 COLUMNS: Final = columns_of("id INTEGER", "state TEXT", "rpm REAL")
 SAMPLES: Final = "temperature"
 SAMPLE_COLUMNS: Final = columns_of("ts TEXT", "celsius REAL")
-_HANDLED: Final = "handled"
 _SPRING_2026_MS: Final = 1_777_366_800_000
 
-
-class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """What must come of a message.
-
-    Attributes:
-        outcomes: The ends it may come to; several where the deployment's policy decides.
-        code: The code it must be rejected with.
-        fresh: How many of its rows are kept or wait.
-        known: How many were known before.
-        conflicts: How many of those have other content; None leaves it open.
-        late: How many rows are older than a change of their row that came before.
-    """
-
-    outcomes: tuple[str, ...]
-    code: RejectionCode | None = None
-    fresh: int = 0
-    known: int = 0
-    conflicts: int | None = 0
-    late: int = 0
+PolicyOf = Callable[[str], Policy]
+"""The policy that holds for a table."""
 
 
-def accepted(fresh: int, *, known: int = 0, conflicts: int = 0, late: int = 0) -> Expected:
-    """So many rows are new."""
-    return Expected(
-        outcomes=(Outcome.ACCEPTED,), fresh=fresh, known=known, conflicts=conflicts, late=late
-    )
+class Missing(NamedTuple):
+    """Numbers of a sequence that never come, and are listed as a gap."""
 
-
-def taken(fresh: int) -> Expected:
-    """So many rows are kept: accepted, or staged where a schema has to be reviewed first."""
-    return Expected(outcomes=(Outcome.ACCEPTED, Outcome.STAGED), fresh=fresh)
-
-
-def duplicate(known: int, *, conflicts: int | None = 0) -> Expected:
-    """Nothing in it is new."""
-    return Expected(outcomes=(Outcome.DUPLICATE,), known=known, conflicts=conflicts)
-
-
-def rejected(code: RejectionCode) -> Expected:
-    """It breaks a rule."""
-    return Expected(outcomes=(Outcome.REJECTED,), code=code)
-
-
-def handled() -> Expected:
-    """It is no batch, and is seen to."""
-    return Expected(outcomes=(Outcome.KEPT, _HANDLED))
+    kind: SequenceKind
+    first: int
+    last: int
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -89,6 +54,27 @@ class Step(msgspec.Struct, frozen=True):
     payload: bytes
     expected: Expected
     registered: bool = True
+
+    @property
+    def source_table(self) -> str | None:
+        """The table that the message says it is of."""
+        return _NAMING.decode(self.payload).source_table
+
+    def under(self, policy_of: PolicyOf) -> Step:
+        """The same where policies hold; only what may be staged is asked for its table."""
+        if self.expected.outcome not in (Outcome.ACCEPTED, Outcome.STAGED):
+            return self
+        policy = policy_of(self.source_table or "")
+        return msgspec.structs.replace(self, expected=self.expected.under(policy))
+
+
+class _Naming(msgspec.Struct):
+    """What is read of a sound message to know its table."""
+
+    source_table: str | None = None
+
+
+_NAMING: Final = msgspec.json.Decoder(_Naming)
 
 
 class Script:
@@ -102,6 +88,7 @@ class Script:
         self.device_name = f"scenario-{seed}"
         self.slug = slug
         self.steps: list[Step] = []
+        self.missing: set[Missing] = set()
         self._moment_ms = moment_ms
         self._commit_seq = 0
         self._batch_seq = 0
@@ -129,6 +116,10 @@ class Script:
         """Send a message on any topic."""
         payload = message if isinstance(message, bytes) else compact(message).encode()
         self.steps.append(Step(topic, payload, expected, registered))
+
+    def leaves_out(self, first: int, last: int, *, of: SequenceKind = SequenceKind.ROWS) -> None:
+        """Write down that these numbers never come."""
+        self.missing.add(Missing(of, first, last))
 
     def changes(
         self, count: int, *, op: str = "update", pk: Any = None, **row: Any

@@ -1,17 +1,14 @@
 """Telemetry whose numbers or clocks are not what they should be."""
 
+from itertools import pairwise
+
+from ilyama_protocol.intake.sequences import SequenceKind
 from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_protocol.rejections import RejectionCode
 from ilyama_service.simulator.envelopes import Document
 from ilyama_service.simulator.scenarios.contents import ODD_COLUMNS, ODD_TABLES
-from ilyama_service.simulator.scenarios.script import (
-    TELEMETRY,
-    Script,
-    accepted,
-    duplicate,
-    rejected,
-    taken,
-)
+from ilyama_service.simulator.scenarios.expected import accepted, duplicate, rejected
+from ilyama_service.simulator.scenarios.script import TELEMETRY, Script
 from ilyama_service.simulator.spelling import respelled
 
 _ROW_ID = "00000000-0000-4000-8000-000000000001"
@@ -47,12 +44,15 @@ def telemetry_of_a_clone(device: Script) -> None:
     batch = device.samples()
     device.sends(batch, accepted(3), on=TELEMETRY)
     samples = [sample | {"fields": {"celsius": -40.0}} for sample in batch["rows"]]
-    device.sends(batch | {"rows": samples}, duplicate(3, conflicts=None), on=TELEMETRY)
+    device.sends(batch | {"rows": samples}, duplicate(3, conflicts=3), on=TELEMETRY)
 
 
 def telemetry_gaps(device: Script) -> None:
-    """Numbers are left out, a few and very many."""
-    for number in (0, 3, 2**40, 2**63 - 1):
+    """Numbers are left out, a few and very many: each range is listed as a gap."""
+    numbers = (0, 3, 2**40, 2**63 - 1)
+    for before, number in pairwise(numbers):
+        device.leaves_out(before + 1, number - 1, of=SequenceKind.TELEMETRY)
+    for number in numbers:
         device.sends(device.samples(batch_seq=number), accepted(3), on=TELEMETRY)
 
 
@@ -85,7 +85,7 @@ def telemetry_batch_id_never_changes(device: Script) -> None:
     device.sends(first, accepted(3), on=TELEMETRY)
     for _ in range(2):
         again = device.samples(batch_id=first["batch_id"], rows=device.measured(2))
-        device.sends(again, duplicate(2, conflicts=None), on=TELEMETRY)
+        device.sends(again, duplicate(2, conflicts=2), on=TELEMETRY)
 
 
 def telemetry_of_one_moment(device: Script) -> None:
@@ -119,7 +119,7 @@ def telemetry_values_of_another_kind(device: Script) -> None:
     """Samples do not fit their columns, or miss one that must not be null: kept, or set aside."""
     for value in ("hot", None, True):
         rows = device.measured(2, celsius=value)
-        device.sends(device.samples(rows=rows, announced=True), taken(2), on=TELEMETRY)
+        device.sends(device.samples(rows=rows, announced=True), accepted(2), on=TELEMETRY)
 
 
 def telemetry_odd_fields(device: Script) -> None:

@@ -102,10 +102,15 @@ def test_a_topic_is_relative_or_whole(topic: str) -> None:
 
 
 def test_an_unknown_topic_is_a_rejection(good: Path) -> None:
-    result = run("--json", "--topic", "sync/ingest/control", good)
+    topic = "acme/dev-1/sync/rows/batch/"
+    of_a_file = run("--json", "--topic", topic, good)
+    in_order = run("--json", "--in-order", "--topic", topic, good)
+    of_a_line = run("--jsonl", "-", stdin=submission("a", GOOD, topic=topic))
 
-    assert result.exit_code == 1
-    assert answers(result)[0]["code"] == "unknown_topic"
+    for result in (of_a_file, in_order, of_a_line):
+        (answer,) = answers(result)
+        assert (result.exit_code, answer["code"], answer["json_path"]) == (1, "unknown_topic", "$")
+        assert "leave the slash out" in answer["message"]
 
 
 @pytest.mark.parametrize(
@@ -128,14 +133,45 @@ def test_a_full_topic_is_as_good_as_the_part_after_its_root(
     assert answers(asked_of_a_file)[0]["code"] == answers(asked_of_a_line)[0]["code"] == code
 
 
-def test_messages_of_device_management_are_kept_and_not_judged(good: Path) -> None:
+@pytest.mark.parametrize("order", [[], ["--in-order"]], ids=str)
+def test_messages_of_device_management_are_kept_and_not_judged(
+    good: Path, order: list[str]
+) -> None:
     topic = "devices/dev-1/telemetry"
-    (line,) = answers(run("--jsonl", "-", stdin=submission("a", b"{", topic=topic)))
-    of_a_file = run("--topic", topic, good)
+    line = run("--jsonl", *order, "-", stdin=submission("a", b"{", topic=topic))
+    file = run("--topic", topic, "--json", *order, good)
+    told = run("--topic", topic, *order, good)
 
-    assert line["accepted"]
-    assert of_a_file.exit_code == 2
-    assert "not those below devices/" in of_a_file.stderr
+    assert [answers(each)[0]["outcome"] for each in (line, file)] == ["kept", "kept"]
+    assert [each.exit_code for each in (line, file, told)] == [0, 0, 0]
+    assert told.stdout.startswith(f"{good}: kept")
+
+
+LIMITS = [
+    ("ILYAMA_BATCH_MAX_ROWS", "batch_too_many_rows"),
+    ("ILYAMA_PAYLOAD_MAX_BYTES", "payload_too_large"),
+]
+
+
+@pytest.mark.parametrize("order", [[], ["--in-order"]], ids=str)
+@pytest.mark.parametrize(("variable", "code"), LIMITS, ids=str)
+def test_the_limits_are_those_of_the_deployment(
+    variable: str, code: str, order: list[str], good: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    of_a_file = run("--json", *order, good)
+    of_a_line = run("--jsonl", *order, "-", stdin=submission("a", GOOD))
+
+    assert [answers(each)[0]["code"] for each in (of_a_file, of_a_line)] == [code, code]
+
+
+@pytest.mark.parametrize("order", [[], ["--in-order"]], ids=str)
+@pytest.mark.parametrize("beside", [["--json"], ["--topic", "sync/rows/batch"]], ids=str)
+def test_what_lines_do_not_heed_is_refused(beside: list[str], order: list[str]) -> None:
+    result = run("--jsonl", *order, *beside, "-", stdin=submission("a", GOOD))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"leave out {beside[0]}." in result.stderr
 
 
 @pytest.mark.parametrize("option", ["--json", "--jsonl"])
@@ -175,8 +211,22 @@ def test_lines_come_from_standard_input_too() -> None:
 
     assert answers(result) == [
         {"id": "a", "accepted": True, "code": None, "json_path": None},
-        {"id": "b", "accepted": False, "code": "invalid_row", "json_path": "$.rows[1].pk"},
-        {"id": "c", "accepted": False, "code": "unregistered_device", "json_path": "$"},
+        {
+            "id": "b",
+            "accepted": False,
+            "code": "invalid_row",
+            "json_path": "$.rows[1].pk",
+            "message": "rows[1].pk is empty; send the primary key as an object of scalars",
+            "action": "fix",
+        },
+        {
+            "id": "c",
+            "accepted": False,
+            "code": "unregistered_device",
+            "json_path": "$",
+            "message": "no device is registered under this topic; register it, then send again",
+            "action": "fix",
+        },
     ]
 
 
@@ -211,12 +261,17 @@ def test_an_empty_line_says_nothing() -> None:
         b'{"id":"\xff","topic":"sync/rows/batch","payload_b64":""}\n',
     ],
 )
-def test_a_line_that_is_no_submission_is_named_and_the_rest_goes_on(line: bytes) -> None:
-    result = run("--jsonl", "-", stdin=submission("a", GOOD) + line + submission("c", GOOD))
+@pytest.mark.parametrize("order", [[], ["--in-order"]], ids=str)
+def test_a_line_that_is_no_submission_is_named_and_the_rest_goes_on(
+    line: bytes, order: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "capture.jsonl"
+    file.write_bytes(submission("a", GOOD) + line + submission("c", BAD))
+    result = run("--jsonl", *order, file)
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert [answer["id"] for answer in answers(result)] == ["a", "c"]
-    assert result.stderr.startswith("line 2 is not a submission: ")
+    assert result.stderr.startswith(f"line 2 of {file} is not a submission: ")
 
 
 def test_thousands_of_lines_are_answered_in_their_order() -> None:
@@ -225,11 +280,11 @@ def test_thousands_of_lines_are_answered_in_their_order() -> None:
 
     result = run("--jsonl", "-", stdin=b"".join(lines))
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert [(answer["id"], answer["accepted"]) for answer in answers(result)] == [
         (str(n), n % 7 != 0) for n in range(5000) if n != 4321
     ]
-    assert result.stderr.startswith("line 4322 is not a submission: ")
+    assert result.stderr.startswith("line 4322 of standard input is not a submission: ")
 
 
 @pytest.mark.parametrize("kind", [*MessageKind][:-1])
@@ -291,7 +346,7 @@ def test_lines_in_order_are_answered_with_their_history() -> None:
 
     result = run("--in-order", "--jsonl", "-", stdin=b"".join([*lines, b"x\n", b"\n"]))
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     told = [(answer["id"], answer["outcome"]) for answer in answers(result)]
     assert told == [("a", "accepted"), ("b", "duplicate"), ("c", "accepted")]
-    assert result.stderr.startswith("line 4 is not a submission: ")
+    assert result.stderr.startswith("line 4 of standard input is not a submission: ")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,54 @@ def test_a_session_remembers_and_can_be_insisted_on() -> None:
     with pytest.raises(pytest.fail.Exception, match="expected: rejected, empty_batch"):
         conflict.assert_rejected("empty_batch")
     assert [answer.outcome for answer in device.answers] == ["accepted", "duplicate", "duplicate"]
+
+
+def test_receipts_and_requests_are_taken_too() -> None:
+    device = DeviceSession("acme/dev-7")
+
+    device.publish("sync/ingest/ack", document(MessageKind.ACK)).assert_accepted()
+    device.publish("sync/ingest/ack", document(MessageKind.ACK)).assert_outcome("handled")
+    device.publish("devices/dev-7/telemetry", b"{").assert_accepted()
+    refused = device.publish("sync/ingest/ack", b"{}")
+    with pytest.raises(pytest.fail.Exception, match="expected: accepted\nfound: rejected"):
+        refused.assert_accepted()
+
+
+def test_a_rejection_in_a_session_can_be_insisted_on_with_its_place() -> None:
+    rows = [change(101), change(103, pk={})]
+    answer = DeviceSession("acme/dev-7").publish(ROWS, document(MessageKind.ROWS, rows=rows))
+
+    answer.assert_rejected("invalid_row", "$.rows[1].pk")
+    with pytest.raises(pytest.fail.Exception, match=r"rejected, invalid_row at \$\.rows\[0\]\n"):
+        answer.assert_rejected("invalid_row", "$.rows[0]")
+
+
+def test_an_array_is_a_payload_and_is_told_to_be_no_object() -> None:
+    judged(ROWS, [1, 2]).assert_rejected("invalid_json")
+    DeviceSession("acme/dev-7").publish(ROWS, []).assert_rejected("invalid_json")
+
+
+@pytest.mark.parametrize(
+    ("misuse", "told"),
+    [
+        (lambda _: judged("devices/dev-7/telemetry", b"{}"), "is kept as it is and judged by"),
+        (lambda _: judged(ROWS, {"at": object()}), "the payload cannot be sent as JSON"),
+        (
+            lambda device: device.publish(ROWS, b"{}").assert_outcome("accepted", rows_nwe=1),
+            "'rows_nwe' is no name of a count; there are rows_below_floor, ",
+        ),
+        (
+            lambda device: device.publish(ROWS, b"{}").assert_outcome("acepted"),
+            "'acepted' is no name of an outcome; there are accepted, ",
+        ),
+    ],
+    ids=["devices", "no JSON", "mistyped count", "mistyped outcome"],
+)
+def test_what_a_test_has_wrong_is_a_failure_with_a_sentence(
+    misuse: Callable[[DeviceSession], object], told: str
+) -> None:
+    with pytest.raises(pytest.fail.Exception, match=told):
+        misuse(DeviceSession("acme/dev-7"))
 
 
 def test_the_package_announces_the_plugin_and_ships_the_vectors() -> None:

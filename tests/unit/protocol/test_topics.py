@@ -8,6 +8,7 @@ from ilyama_protocol.topics import (
     MessageKind,
     kind_of,
     parse_topic,
+    trouble_with,
 )
 
 
@@ -86,3 +87,29 @@ def test_the_platform_subscribes_to_everything_that_a_device_may_send(topic: str
 )
 def test_the_platform_does_not_subscribe_to_what_it_sends_itself(topic: str) -> None:
     assert not any(topic_matches_sub(wanted, topic) for wanted in INBOUND_FILTERS)
+
+
+@pytest.mark.parametrize(
+    ("topic", "trouble"),
+    [
+        ("acme/dev-1/sync/ingest/control", "the platform's own"),
+        ("sync/ingest/control", "the platform's own"),
+        ("acme/dev-1/sync/rows/batch/", "leave the slash out"),
+        ("cdc/dev-1/sync/rows/batch", "slug cdc is reserved"),
+        ("devices/dev-1/sync/rows/batch", "slug devices is reserved"),
+        ("$SYS/dev-1/sync/rows/batch", "begin with $"),
+        ("acme//sync/rows/batch", "no device name"),
+        ("acme/dev-1/extra/sync/rows/batch", "exactly two levels"),
+        ("acme/+/sync/rows/batch", "neither + nor #"),
+        ("acme/dev-1/sync/rows", "nothing is received on this topic"),
+        ("", "nothing is received on this topic"),
+        (None, "nothing is received on this topic"),
+    ],
+)
+def test_the_trouble_with_a_topic_is_named_with_those_that_are_received(
+    topic: str | None, trouble: str
+) -> None:
+    told = trouble_with(topic)
+
+    assert trouble in told
+    assert all(path in told for path in SYNC_PATHS)
