@@ -22,7 +22,7 @@ def measure(bench: Workbench) -> Measured:
         measured = interleaved(
             _drains(intake, fleet, QUEUED),
             _drains(intake, fleet, 1),
-            rounds=bench.scale.drain_rounds,
+            rounds=bench.scale.short_drain_rounds,
         )
     return measured.per(numerator=QUEUED)
 

@@ -18,7 +18,7 @@ def measure(bench: Workbench) -> Measured:
         near.grow_to(bench.scale.short_history_rows)
         for history in (far, near):
             assert_next_batch_is_right(history)
-        rounds = bench.scale.drain_rounds
+        rounds = bench.scale.short_drain_rounds
         measured = interleaved(one_new_batch(far), one_new_batch(near), rounds=rounds)
         if bench.scale.thorough:
             again = interleaved(repeated_batch(far), repeated_batch(near), rounds=3)

@@ -1,9 +1,10 @@
 """Ratio 5: what Dagster adds to the drain of 64 batches.
 
 Both sides drain in one warm process: one has Dagster execute the job, with its events, checks and
-report stored in Postgres as those of a run; the other calls the functions of the asset. Whoever
-has the time sees beside them a run in a process of its own, launched through the web server and
-started by the code server as in a stack: its start is paid once for two minutes of drains.
+report stored in Postgres as those of a run; the other calls the functions of the asset, on records
+that it opens itself as the resource of a run does. Whoever has the time sees beside them a run in a
+process of its own, launched through the web server and started by the code server as in a stack:
+its start is paid once for two minutes of drains.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -31,6 +33,7 @@ from ilyama_assets.partitions import ensure_days
 from ilyama_protocol.moments import day_of
 from ilyama_resources.embedded.ports import LOOPBACK, accepts, free_port
 from ilyama_resources.embedded.server import dies_with_parent, wait_until
+from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import REPOSITORY
 from ilyama_service.dagster_home import HOME_VARIABLE, URL_VARIABLE, DagsterHome
 from ilyama_service.dagster_instances import foreground_instance, initialise_storage
@@ -135,9 +138,12 @@ class _Sides:
         )
 
     def _call(self) -> None:
-        self._intake.prepare()
-        run = take_in(self._intake, DAY, IntakeConfig(**_TO_THE_END))
-        list(results_of(run, self._intake))
+        with closing(Gateway(self._intake.gateway.url)) as gateway:
+            gateway.migrate()
+            parts = replace(self._intake, gateway=gateway)
+            parts.prepare()
+            run = take_in(parts, DAY, IntakeConfig(**_TO_THE_END))
+            list(results_of(run, parts))
 
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

@@ -16,6 +16,8 @@ from ilyama_resources.settings import Settings, private_directory
 
 URL_VARIABLE: Final = "DAGSTER_POSTGRES_URL"
 HOME_VARIABLE: Final = "DAGSTER_HOME"
+_BATCH_VARIABLE: Final = "DAGSTER_EVENT_BATCH_SIZE"
+_MOST_EVENTS_TOGETHER: Final = "1000"
 _FIRST_CODE_PORT: Final = 14000
 _NOT_FORCED_TO_DISK: Final = "-c synchronous_commit=off"
 """A crash of the machine may cost Dagster its last events: the records of drains do not rest on
@@ -65,6 +67,7 @@ class DagsterHome:
         url = url.update_query_dict({"options": _NOT_FORCED_TO_DISK})
         os.environ[URL_VARIABLE] = url.render_as_string(hide_password=False)
         os.environ[HOME_VARIABLE] = str(self.directory)
+        os.environ[_BATCH_VARIABLE] = _MOST_EVENTS_TOGETHER
 
     def code_port(self) -> int | None:
         """Where the code server of a stack listens, if one was ever started."""

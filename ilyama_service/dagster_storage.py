@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from dagster import DagsterEventType, EventLogEntry
+from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS
+from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.run_storage import PostgresRunStorage
 from sqlalchemy import Connection
+
+_PLANNED: Final = {
+    DagsterEventType.ASSET_MATERIALIZATION_PLANNED,
+    DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED,
+}
 
 
 class RememberingRuns(PostgresRunStorage):
@@ -44,7 +52,8 @@ class RememberingEventLog(PostgresEventLogStorage):
     """Dagster's own reads the catalog of Postgres up to five times for each event.
 
     And it asks for the partition of a run some thirty times. Tables, columns and days only ever
-    come to be; one that was there is there.
+    come to be; one that was there is there. It notifies listeners of every event, of which its
+    releases have none any more, and stores one by one what a run is going to do.
     """
 
     def __init__(self, *words: Any, **named: Any) -> None:
@@ -60,6 +69,38 @@ class RememberingEventLog(PostgresEventLogStorage):
     ) -> RememberingEventLog:
         """Make the storage that Dagster's configuration asks for."""
         return cls(inst_data=inst_data, **config_value)
+
+    def store_event(self, event: EventLogEntry) -> None:
+        """Store what has happened."""
+        self._store([event])
+
+    def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
+        """Store together what Dagster tells together."""
+        if {event.dagster_event_type for event in events} <= _PLANNED:
+            self._store(events)
+        else:
+            super().store_event_batch(events)
+
+    def _store(self, events: Sequence[EventLogEntry]) -> None:
+        rows = [self._event_to_row(event) for event in events]
+        number = SqlEventLogStorageTable.c.id
+        statement = SqlEventLogStorageTable.insert().returning(number, sort_by_parameter_order=True)
+        with self._connect() as connection:
+            numbers = connection.scalars(statement, rows if len(rows) > 1 else rows[0]).all()
+        numbered = list(zip(events, numbers, strict=True))
+        self._store_of_assets([told for told in numbered if _is_of_asset(told[0])])
+        for event, event_id in numbered:
+            if event.dagster_event_type in ASSET_CHECK_EVENTS:
+                self.store_asset_check_event(event, event_id)
+
+    def _store_of_assets(self, numbered: Sequence[tuple[EventLogEntry, int]]) -> None:
+        if not numbered:
+            return
+        events, numbers = zip(*numbered, strict=True)
+        with self.index_transaction() as connection:
+            self._store_asset_event_tags(connection, events, numbers)
+            for event, event_id in numbered:
+                self._store_asset_event(connection, event, event_id)
 
     def has_table(self, table_name: str) -> bool:
         """Whether there is a table."""
@@ -85,3 +126,8 @@ class RememberingEventLog(PostgresEventLogStorage):
         ):
             self._columns_seen.add(column_name)
         return column_name in self._columns_seen
+
+
+def _is_of_asset(event: EventLogEntry) -> bool:
+    told = event.dagster_event
+    return told is not None and told.event_type in ASSET_EVENTS and told.asset_key is not None

@@ -1,9 +1,26 @@
 """Dagster's storage asks Postgres for its tables and columns once."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from dagster import AssetKey, AssetMaterialization, DagsterInstance, job, op
+from dagster import (
+    AssetCheckKey,
+    AssetCheckResult,
+    AssetCheckSpec,
+    AssetKey,
+    AssetMaterialization,
+    AssetOut,
+    DagsterEventType,
+    DagsterInstance,
+    Definitions,
+    MaterializeResult,
+    Nothing,
+    job,
+    multi_asset,
+    op,
+)
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
@@ -13,6 +30,7 @@ from ilyama_service.dagster_storage import RememberingEventLog, RememberingRuns
 from tests.platform import Platform
 
 ASSET = AssetKey("some_table")
+ASSETS = ("first_table", "second_table")
 
 
 @pytest.fixture
@@ -72,6 +90,47 @@ def test_the_catalog_is_not_read_again_for_every_run(
     assert stats is not None
     assert stats.start_time
     assert stats.end_time
+
+
+def test_what_a_run_is_going_to_do_is_stored_together(instance: DagsterInstance) -> None:
+    statements: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        statements.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    run = _defs.resolve_implicit_global_asset_job_def().execute_in_process(instance=instance)
+    event.remove(Engine, "before_cursor_execute", note)
+
+    stored = instance.all_logs(run.run_id)
+    inserted = [s for s in statements if s.startswith("INSERT INTO event_logs")]
+    assert len(inserted) == len(stored) - len(ASSETS)
+    planned = DagsterEventType.ASSET_MATERIALIZATION_PLANNED
+    told = [entry.dagster_event for entry in stored]
+    planned_for = [e.asset_key for e in told if e is not None and e.event_type is planned]
+    assert sorted(key.to_user_string() for key in planned_for if key) == sorted(ASSETS)
+    assert not [s for s in statements if s.startswith("NOTIFY")]
+    for name in ASSETS:
+        record = instance.get_latest_materialization_event(AssetKey(name))
+        assert record is not None
+        assert record.run_id == run.run_id
+    (check,) = instance.event_log_storage.get_asset_check_execution_history(
+        AssetCheckKey(AssetKey(ASSETS[0]), "is_there"), limit=5
+    )
+    assert check.status is AssetCheckExecutionRecordStatus.SUCCEEDED
+
+
+@multi_asset(
+    outs={name: AssetOut(dagster_type=Nothing) for name in ASSETS},
+    check_specs=[AssetCheckSpec("is_there", asset=ASSETS[0])],
+)
+def _two_assets() -> Iterator[MaterializeResult[Any] | AssetCheckResult]:
+    for name in ASSETS:
+        yield MaterializeResult(asset_key=name)
+    yield AssetCheckResult(passed=True, asset_key=ASSETS[0])
+
+
+_defs = Definitions(assets=[_two_assets])
 
 
 @op
