@@ -108,7 +108,7 @@ _RECORDS = {
     "rejection_replay": "Replays of rejections: who asked, where it landed, what became of it.",
     "segment": "Landed files, and the drain that took each.",
     "sequence_gap": "Numbers of journals and telemetry that never came, as ranges.",
-    "sequence_overflow": "So many numbers of a journal, or more, are missing in gaps too many to list.",
+    "sequence_overflow": "At least so many numbers of a journal are missing beside those in listed gaps.",
     "sequence_rejection": "Rejected batches by their numbers; for 90 days, or till their gap closes.",
     "shelved_schema": "Unaccepted schemas that a device's state has no room for.",
     "table_schema": "The columns behind each schema hash that a device has sent.",

@@ -87,7 +87,8 @@ def parse_topic(topic: str) -> Address:
 def trouble_with(topic: str | None) -> str:
     """What is wrong with a topic on which nothing is received, and where to publish instead."""
     trouble = None if topic is None else _trouble_with(topic)
-    return f"{trouble or 'nothing is received on this topic'}; publish on {_INBOUND}"
+    where = _INBOUND if topic is None or not _is_below_devices(topic) else _BELOW_DEVICES
+    return f"{trouble or 'nothing is received on this topic'}; publish on {where}"
 
 
 def _trouble_with(topic: str) -> str | None:
@@ -100,6 +101,8 @@ def _trouble_with(topic: str) -> str | None:
         return f"{CONTROL_PATH} is the platform's own: it publishes there and devices listen"
     if slug.startswith("$"):
         return "topics that begin with $ are the broker's own; a topic slug begins otherwise"
+    if _is_below_devices(topic):
+        return None
     if slug in RESERVED_SLUGS:
         return f"the topic slug {slug} is reserved; a device that sends these messages has another"
     if below_slug.startswith("/"):
@@ -109,7 +112,14 @@ def _trouble_with(topic: str) -> str | None:
     return None
 
 
+def _is_below_devices(topic: str) -> bool:
+    """Whether it is a device's own channel that was meant, rather than a slug that is reserved."""
+    slug, _, below_slug = topic.partition("/")
+    return slug == DEVICES_ROOT and kind_of(below_slug.partition("/")[2]) is None
+
+
 _INBOUND = f"{{topic_slug}}/{{device_name}}/ and one of {', '.join(SYNC_PATHS)}"
+_BELOW_DEVICES = f"{DEVICES_ROOT}/{{device_id}}/ and one of {', '.join(sorted(DEVICE_PATHS))}"
 
 
 def _under_devices(topic: str, device_id: str, relative_path: str) -> Address:

@@ -82,6 +82,8 @@ class RememberingEventLog(PostgresEventLogStorage):
             super().store_event_batch(events)
 
     def _store(self, events: Sequence[EventLogEntry]) -> None:
+        if not events:
+            return
         rows = [self._event_to_row(event) for event in events]
         number = SqlEventLogStorageTable.c.id
         statement = SqlEventLogStorageTable.insert().returning(number, sort_by_parameter_order=True)

@@ -225,9 +225,13 @@ class Sequences:
         return list(map(_explained_gap, rows))
 
     def forget_rejections(self, *, received_before: datetime) -> int:
-        """Forget rejected batches that came long ago and have no number of an open gap."""
+        """Forget rejected batches that came long ago and have no number of an open gap.
+
+        Those of journals go: a gap of theirs, which is only a hint, may stay open for ever.
+        """
         old = SEQUENCE_REJECTION.c.received_at < received_before
-        meets_gap = exists().where(_has_numbers()).correlate(SEQUENCE_REJECTION)
+        is_telemetry = SEQUENCE_REJECTION.c.kind == SequenceKind.TELEMETRY
+        meets_gap = and_(is_telemetry, exists().where(_has_numbers()).correlate(SEQUENCE_REJECTION))
         return self._connection.execute(delete(SEQUENCE_REJECTION).where(old, ~meets_gap)).rowcount
 
     def _known(self, scopes: Iterable[tuple[str, str]]) -> dict[Scope, list[Gap]]:
@@ -350,7 +354,7 @@ def _has_numbers() -> ColumnElement[bool]:
 
 
 def _explains() -> ColumnElement[bool]:
-    """Whether it is why they are missing; of one that was accepted since, all that it had came."""
+    """Whether a rejected batch had numbers of a gap, and was not accepted since."""
     return and_(_has_numbers(), or_(REJECTION.c.state.is_(None), ~_CAME))
 
 

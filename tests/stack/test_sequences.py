@@ -290,6 +290,17 @@ def test_rejections_are_remembered_as_long_as_they_may_explain_an_open_gap(
         assert tx.sequences.forget_rejections(received_before=later) == 1
 
 
+def test_rejections_of_journals_are_forgotten_while_their_gaps_stay(
+    platform_without_spark: Platform,
+) -> None:
+    with platform_without_spark.gateway.transaction() as tx:
+        tx.sequences.advance([("a", _change(EPOCH, [(3, 9)]))], drain_id=1)
+        tx.sequences.note_rejections([_rejected(4)._replace(kind="rows", name=EPOCH)])
+        assert [gap[-1] for gap in _listed(tx)] == [1]
+        assert tx.sequences.forget_rejections(received_before=utc(NOW + 1)) == 1
+        assert [gap[-1] for gap in _listed(tx)] == [0]
+
+
 def test_a_rejection_explains_what_its_last_look_found(platform_without_spark: Platform) -> None:
     with platform_without_spark.gateway.transaction() as tx:
         tx.sequences.advance([("a", _change("t", [(3, 4), (6, 9)]))], drain_id=1)

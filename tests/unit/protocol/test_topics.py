@@ -113,3 +113,12 @@ def test_the_trouble_with_a_topic_is_named_with_those_that_are_received(
 
     assert trouble in told
     assert all(path in told for path in SYNC_PATHS)
+
+
+@pytest.mark.parametrize("below", ["config/status/bogus", "config/network", ""])
+def test_a_device_on_its_own_channel_is_told_the_topics_of_that(below: str) -> None:
+    told = trouble_with(f"devices/dev-1/{below}".removesuffix("/"))
+
+    assert told.startswith("nothing is received on this topic; publish on devices/{device_id}/")
+    assert "config/status/network" in told
+    assert "sync/" not in told
