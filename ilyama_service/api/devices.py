@@ -62,7 +62,7 @@ class DeviceItem(BaseModel):
 
 
 class NewDeviceBody(MutationBody):
-    """A device that nobody has to wait for."""
+    """A device to be registered."""
 
     topic_slug: str = Field(
         description="The first level of its topics; it may be empty.",
@@ -178,7 +178,7 @@ def _refusals() -> Iterator[None]:
         yield
     except devices.NoSuchDevice as error:
         raise NotFound(str(error)) from error
-    except (devices.Taken, devices.InPlace) as error:
+    except (devices.Taken, devices.DrainUnderWay, devices.InPlace) as error:
         raise Conflict(str(error)) from error
     except devices.UnfitName as error:
         raise HTTPException(422, str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 from uuid import uuid4
 
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from ilyama_protocol.intake.lineage_rulings import StagingReason
+from ilyama_protocol.intake.state import DeviceState, encode_state
 from ilyama_resources.postgres.audit import AuditFilter
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from tests.api_server import ApiServer
@@ -147,6 +149,37 @@ def test_the_command_registers_shows_lists_and_moves(shared_platform: Platform) 
     assert refused("devices", "move", device_id).returncode == 2
     assert "belongs there already" in refused("devices", "move", device_id, "--project", "").stderr
     assert refused("devices", "show", "nobody").returncode == 1
+
+
+def test_an_id_that_stands_for_another_device_is_refused(client: httpx.Client, name: str) -> None:
+    first, own = str(uuid4()), str(uuid4())
+    assert _register(client, first, topic_slug="", device_id=own).status_code == 201
+    confused = _register(client, name, device_id=first)
+    assert (confused.status_code, "would be taken for" in confused.json()["message"]) == (409, True)
+    back = _register(client, own, topic_slug="", device_id=str(uuid4()))
+    assert (back.status_code, "knows a device" in back.json()["message"]) == (409, True)
+    assert _register(client, own, topic_slug="").status_code == 409
+
+
+def test_an_id_of_its_own_waits_until_no_drain_can_have_given_another(
+    platform_without_spark: Platform,
+) -> None:
+    platform, words = platform_without_spark, ("devices", "register", "acme", "dev-1", "--id", "x")
+    with platform.gateway.transaction() as tx:
+        tx.drains.open(1, date(2026, 8, 1), origin="live")
+        tx.commit()
+    beside = platform.try_ilyama(*words)
+    assert (beside.returncode, "A drain is under way" in beside.stderr) == (1, True)
+    with platform.gateway.transaction() as tx:
+        tx.drains.hold(1, "held")
+        tx.commit()
+    platform.ilyama(*words)
+    with platform.gateway.transaction() as tx:
+        state = encode_state(DeviceState(next_received_at=1)).decode()
+        tx.device_states.advance([("acme/dev-2", state)], drain_id=1)
+        tx.commit()
+    late = platform.try_ilyama("devices", "register", "acme", "dev-2", "--id", "y")
+    assert (late.returncode, "knows a device acme/dev-2" in late.stderr) == (1, True)
 
 
 def test_an_open_review_of_a_device_is_decided_in_the_project_it_moves_to(
