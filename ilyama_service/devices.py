@@ -93,7 +93,7 @@ def move(
         raise InPlace(f"Device {device_id} belongs there already.")
     tx.devices.move(device_id, places)
     if old.project_id != places.project_id:
-        desk.follow(tx, DeviceMove(device_id, old.project_id, places.project_id))
+        desk.follow(tx, DeviceMove(device_id, old.project_id, places.project_id), actor=actor)
     resource, new = f"device/{device_id}", places._asdict()
     tx.audit.record(actor=actor, verb="move", resource=resource, old=old._asdict(), new=new)
     return shown_device(tx, device_id)

@@ -10,13 +10,29 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from ilyama_protocol.intake.lineage_rulings import StagingReason
+from ilyama_protocol.governance.bindings import Actions, Binding, ColumnAction, Verb, mirrored
+from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
 from ilyama_protocol.intake.state import DeviceState, encode_state
 from ilyama_resources.postgres.audit import AuditFilter
+from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from tests.api_server import ApiServer
-from tests.governed import HASH, TABLE, act_on, asked, paused, queue, reviewing, reviews
+from tests.governed import (
+    HASH,
+    SCHEMA,
+    TABLE,
+    act_on,
+    asked,
+    paused,
+    queue,
+    register,
+    reviewing,
+    reviews,
+)
 from tests.platform import Platform
+
+ALL = mirrored([column.name for column in SCHEMA])
+HOLDING: Actions = ALL | {"id": ColumnAction(Verb.DEFER)}
 
 
 @pytest.fixture
@@ -240,3 +256,49 @@ def test_a_rejected_schema_is_asked_again_for_the_project_in_which_the_device_is
     assert (rejected.project_id, again.project_id) == ("old", "new")
     desk.approve(act_on(again))
     assert (paused(gateway), _released(platform)) == ([], [("dev-1", 3)])
+
+
+def test_an_approval_that_keeps_a_device_paused_is_asked_again_in_the_project_it_moves_to(
+    platform_without_spark: Platform,
+) -> None:
+    platform, gateway = platform_without_spark, platform_without_spark.gateway
+    register(gateway, "dev-1", "dev-2", project="old")
+    queue(gateway, asked("dev-1"), asked("dev-2"))
+    desk = reviewing(gateway)
+    desk.approve(act_on(reviews(gateway)[0]), HOLDING)
+    _staged(platform, "dev-1")
+    platform.ilyama("devices", "move", "dev-1", "--project", "new")
+    again = reviews(gateway)[-1]
+    assert (again.device_id, again.state, again.project_id) == ("dev-1", "queued", "new")
+    desk.approve(act_on(desk.reopen(act_on(reviews(gateway)[1]))))
+    assert (paused(gateway), _released(platform)) == (["dev-1"], [])
+    desk.approve(act_on(again))
+    assert (paused(gateway), _released(platform)) == ([], [("dev-1", 3)])
+
+
+@pytest.mark.parametrize("before", ["held", "by policy, then rejected"])
+def test_an_approval_is_kept_in_place_of_what_bound_the_device_before_it_had_a_project(
+    platform_without_spark: Platform, before: str
+) -> None:
+    platform, gateway = platform_without_spark, platform_without_spark.gateway
+    register(gateway, "dev-1")
+    desk = reviewing(gateway)
+    queue(gateway, asked("dev-1"))
+    if before == "held":
+        desk.approve(act_on(reviews(gateway)[0]), HOLDING)
+    else:
+        with gateway.transaction() as tx:
+            tx.bindings.accept([PolicyAcceptance(None, TABLE, HASH, Binding(1), "dev-1")])
+            tx.commit()
+        desk.reject(act_on(reviews(gateway)[0]))
+    _staged(platform, "dev-1")
+    platform.ilyama("devices", "move", "dev-1", "--project", "old")
+    register(gateway, "dev-2", project="old")
+    queue(gateway, asked("dev-2"))
+    desk.approve(act_on(reviews(gateway)[-1]))
+    with gateway.transaction() as tx:
+        tx.pauses.clear([("dev-1", TABLE)], PauseReason.SCHEMA_REVIEW)
+        tx.commit()
+    assert _released(platform) == [("dev-1", 3)]
+    platform.ilyama("devices", "move", "dev-1", "--project", "")
+    assert _released(platform) == [("dev-1", 3)]
