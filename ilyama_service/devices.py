@@ -65,7 +65,7 @@ def register(tx: Transaction, device: NewDevice, *, actor: str) -> DeviceEntry:
     _refuse_unfit_id(device)
     _refuse_unfit_words(*device[3:])
     _refuse_confusing_id(tx, device)
-    if not tx.devices.add(device):
+    if not tx.devices.register_one(device):
         raise Taken(_told_taken(tx, device))
     told = {name: value for name, value in device._asdict().items() if value is not None}
     resource = f"device/{device.device_id}"

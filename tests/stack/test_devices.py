@@ -160,7 +160,8 @@ def test_the_command_registers_shows_lists_and_moves(shared_platform: Platform) 
     assert (unfit.returncode, "the slug is not devices or cdc" in unfit.stderr) == (1, True)
     assert f"project     {project}" in ilyama("devices", "show", device_id)
     assert device_id in ilyama("devices", "list", "--project", project, COLUMNS="40")
-    assert "until these are rebuilt" in ilyama("devices", "move", device_id, "--project", "")
+    moved = ilyama("devices", "move", device_id, "--project", "")
+    assert "mirror_parity" in moved
     assert "No such device." in ilyama("devices", "list", "--project", project)
     assert refused("devices", "move", device_id).returncode == 2
     assert "belongs there already" in refused("devices", "move", device_id, "--project", "").stderr
