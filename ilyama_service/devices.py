@@ -3,6 +3,7 @@
 DeviceRefused
 ├── NoSuchDevice    nobody is registered under this id
 ├── Taken           another device has this id, or sends under this root
+├── DrainUnderWay   a drain may be giving the device another id
 ├── UnfitName       no topic, or no record, can hold this name
 └── InPlace         the device belongs there already
 """
@@ -21,6 +22,7 @@ from ilyama_resources.postgres.devices import (
     DevicePlaces,
     NewDevice,
 )
+from ilyama_resources.postgres.drains import DrainState
 from ilyama_resources.postgres.moved_devices import DeviceMove
 from ilyama_service.reviewing import Reviewing
 
@@ -38,6 +40,10 @@ class NoSuchDevice(DeviceRefused):
 
 class Taken(DeviceRefused):
     """Another device is there already."""
+
+
+class DrainUnderWay(DeviceRefused):
+    """It can be done when the drain is over."""
 
 
 class UnfitName(DeviceRefused):
@@ -58,7 +64,8 @@ def register(tx: Transaction, device: NewDevice, *, actor: str) -> DeviceEntry:
     _refuse_unfit_root(device)
     _refuse_unfit_id(device)
     _refuse_unfit_words(*device[3:])
-    if not tx.devices.add(device):
+    _refuse_confusing_id(tx, device)
+    if not tx.devices.register_one(device):
         raise Taken(_told_taken(tx, device))
     told = {name: value for name, value in device._asdict().items() if value is not None}
     resource = f"device/{device.device_id}"
@@ -86,7 +93,7 @@ def move(
         raise InPlace(f"Device {device_id} belongs there already.")
     tx.devices.move(device_id, places)
     if old.project_id != places.project_id:
-        desk.follow(tx, DeviceMove(device_id, old.project_id, places.project_id))
+        desk.follow(tx, DeviceMove(device_id, old.project_id, places.project_id), actor=actor)
     resource, new = f"device/{device_id}", places._asdict()
     tx.audit.record(actor=actor, verb="move", resource=resource, old=old._asdict(), new=new)
     return shown_device(tx, device_id)
@@ -130,6 +137,26 @@ def _refuse_unfit_id(device: NewDevice) -> None:
         )
     if len(given.encode()) > LONGEST_ROOT_BYTES:
         raise UnfitName(f"The id of a device has {LONGEST_ROOT_BYTES:,} bytes at most.")
+
+
+def _refuse_confusing_id(tx: Transaction, device: NewDevice) -> None:
+    """An id that was given stands for no other topics, and the device has had no other id."""
+    root, own = (device.topic_slug, device.device_name), own_id(*device[1:3])
+    if device.device_id == own:
+        return
+    # A drain that closes locks drains before devices: in another order two could wait.
+    tx.drains.stand_still()
+    holders = tx.devices.at([root, ("", device.device_id)])
+    if root in holders:
+        raise Taken(_told_taken(tx, device))
+    if holders:
+        raise Taken(f"Device {device.device_id} would be taken for the one at /{device.device_id}.")
+    if tx.devices.named([own]) or tx.device_states.of([own]):
+        raise Taken(f"The platform knows a device {own} already, which would be taken for it.")
+    drain = tx.drains.unfinished()
+    # One that is held finds its devices anew when it is released.
+    if drain is not None and drain.state is not DrainState.HELD:
+        raise DrainUnderWay("A drain is under way, which may know the device by now: try again.")
 
 
 def _refuse_unfit_words(*words: str | None) -> None:

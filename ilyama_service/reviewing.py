@@ -204,7 +204,7 @@ class Reviewing:
             raise ReviewConflict(f"review {review.review_id} is {review.state} and binds")
         if tx.reviews.is_open(review.device_id, review.source_table, review.schema_hash):
             raise ReviewConflict(f"a review of {review.schema_hash} is open already")
-        review_id = tx.reviews.reopen(review, actor=act.actor, note=act.note)
+        review_id = tx.reviews.reopen(review.review_id, actor=act.actor, note=act.note)
         again = act._replace(review_id=review_id)
         told: dict[str, object] = {"reopens": review.review_id, "note": act.note}
         return _finished(tx, again, ReviewVerb.REOPEN, review, told)
@@ -239,12 +239,15 @@ class Reviewing:
         tx.review_queue.fill(lineages, most=self._most_open)
         return tx.reviews.resume_closed(lineages)
 
-    def follow(self, tx: Transaction, move: DeviceMove) -> None:
+    def follow(self, tx: Transaction, move: DeviceMove, *, actor: str) -> None:
         """Let what is open of a device that moves be decided in its new project."""
         tx.reviews.alone()
         tx.moved_devices.keep_approvals(move)
         answered = tx.moved_devices.share_approvals(move)
         open_still = tx.moved_devices.take_reviews_along(move)
+        # Who approves the rest in the old project would lift the pause, and release no rows.
+        for held in tx.moved_devices.held_approvals(move):
+            tx.reviews.reopen(held, actor=actor, note="the device has moved")
         tx.review_queue.fill({*answered, *open_still}, most=self._most_open)
         tx.reviews.resume_lapsed({*answered})
 

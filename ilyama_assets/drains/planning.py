@@ -43,11 +43,12 @@ def plan_drain(
     addresses = [parse_topic(topic) for topic in sizes]
     with gateway.transaction() as tx:
         known = _registered(tx, addresses)
-        newcomers = _newcomers(addresses, known) if auto_register else {}
+        newcomers = _newcomers(tx, addresses, known) if auto_register else {}
         devices = _orders(addresses, sizes, known | newcomers)
         rules = pin_rules(tx, devices, policy)
         resets = _pin(tx, devices)
-    return Plan(devices, list(newcomers.values()), projects=rules, resets=resets)
+    new = list(dict.fromkeys(newcomers.values()))
+    return Plan(devices, new, projects=rules, resets=resets)
 
 
 def plan_release(gateway: Gateway, *, at_most_bytes: int, policy: Policy) -> Plan:
@@ -85,26 +86,31 @@ def _root(address: Address) -> Root | None:
     return slug, name
 
 
-def _registered(tx: Transaction, addresses: Iterable[Address]) -> dict[Root, RegisteredDevice]:
-    """The registered devices by root; `devices/{id}` names a device by its id."""
-    roots = {address: root for address in addresses if (root := _root(address)) is not None}
-    known = tx.devices.at(set(roots.values()))
-    direct = {
-        root for address, root in roots.items() if address.topic.startswith(f"{DEVICES_ROOT}/")
-    }
-    by_id = tx.devices.named(name for _, name in direct)
-    return known | {root: by_id[root[1]] for root in direct if root[1] in by_id}
+def _registered(tx: Transaction, addresses: Iterable[Address]) -> dict[str, RegisteredDevice]:
+    """The registered devices by topic; `devices/{id}` names a device by its id before its root."""
+    roots = {address.topic: root for address in addresses if (root := _root(address)) is not None}
+    at_root = tx.devices.at(set(roots.values()))
+    known = {topic: at_root[root] for topic, root in roots.items() if root in at_root}
+    direct = {topic: name for topic, (_, name) in roots.items() if _names_by_id(topic)}
+    by_id = tx.devices.named(set(direct.values()))
+    return known | {topic: by_id[name] for topic, name in direct.items() if name in by_id}
+
+
+def _names_by_id(topic: str) -> bool:
+    return topic.startswith(f"{DEVICES_ROOT}/")
 
 
 def _newcomers(
-    addresses: Iterable[Address], known: dict[Root, RegisteredDevice]
-) -> dict[Root, RegisteredDevice]:
-    newcomers: dict[Root, RegisteredDevice] = {}
-    for address in addresses:
-        root = _root(address)
-        if root is not None and root not in known:
-            newcomers[root] = RegisteredDevice(_own_name(root), *root, None)
-    return newcomers
+    tx: Transaction, addresses: Iterable[Address], known: Mapping[str, RegisteredDevice]
+) -> dict[str, RegisteredDevice]:
+    """Those who are met for the first time, by topic; nobody gets the id of another device."""
+    new = {
+        address.topic: RegisteredDevice(_own_name(root), *root, None)
+        for address in addresses
+        if address.topic not in known and (root := _root(address)) is not None
+    }
+    taken = tx.devices.named({device.device_id for device in new.values()})
+    return {topic: device for topic, device in new.items() if device.device_id not in taken}
 
 
 def _own_name(root: Root) -> str:
@@ -117,12 +123,11 @@ def _firmware(device: RegisteredDevice | None) -> str:
 
 
 def _orders(
-    addresses: Iterable[Address], sizes: dict[str, int], known: dict[Root, RegisteredDevice]
+    addresses: Iterable[Address], sizes: dict[str, int], known: Mapping[str, RegisteredDevice]
 ) -> list[DeviceOrder]:
     orders: dict[str | None, DeviceOrder] = {}
     for address in addresses:
-        root = _root(address)
-        device = known.get(root) if root is not None else None
+        device = known.get(address.topic)
         device_id = None if device is None else device.device_id
         order = orders.setdefault(device_id, DeviceOrder(device_id, [], _firmware(device)))
         order.topics.append(address.topic)

@@ -117,8 +117,8 @@ class Devices:
         if rows:
             self._connection.execute(insert(DEVICE).on_conflict_do_nothing(), rows)
 
-    def add(self, device: NewDevice) -> bool:
-        """Register one device; False when its id or its root is taken."""
+    def register_one(self, device: NewDevice) -> bool:
+        """Register a device with all that is told of it; False when its id or its root is taken."""
         now = datetime.now(UTC)
         values = device._asdict() | {"auto": False, "registered_at": now}
         statement = insert(DEVICE).values(values).on_conflict_do_nothing()

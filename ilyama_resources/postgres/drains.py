@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Update, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Update, delete, exists, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.exc import IntegrityError
 
@@ -74,6 +74,10 @@ class Drains:
         query = select(*_FIELDS).where(DRAIN.c.state != DrainState.DONE)
         row = self._connection.execute(query.order_by(DRAIN.c.drain_id)).first()
         return None if row is None else _drain(tuple(row))
+
+    def stand_still(self) -> None:
+        """Let no drain begin, go on or end until the transaction ends."""
+        self._connection.execute(text("LOCK TABLE drain IN SHARE ROW EXCLUSIVE MODE"))
 
     def last_id(self) -> int:
         """The highest id that was ever given."""

@@ -1,7 +1,8 @@
 """What becomes of the governance of a device that moves to another project, or out of one.
 
 Schemas that its lineages have accepted stay accepted: its state has them. What is still open
-follows it, so that whoever decides it decides for the project in which the device is now.
+follows it, so that whoever decides it decides for the project in which the device is now; what was
+approved but for a deferred key is asked again there.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class MovedDevices:
     def keep_approvals(self, move: DeviceMove) -> None:
         """Give the device for itself what it has been approved and rows still wait to be shown by.
 
-        Without, they would wait for ever: nobody asks again about what was decided.
+        Without, they would wait for ever: nobody asks again about what was decided. It replaces
+        what a policy, or a held approval, bound before.
         """
         if move.before is None:
             return
@@ -54,7 +56,14 @@ class MovedDevices:
         approved = (_of_project(_B, move.before), _B.review_id.is_not(None), _B.holding.is_(False))
         rows = select(*values).where(*approved, waits, ~_is_approved_in(move.after))
         statement = insert(SCHEMA_BINDING).from_select(SCHEMA_BINDING.columns.keys(), rows)
-        self._connection.execute(statement.on_conflict_do_nothing())
+        new = ("actions", "holds_from", "holding", "review_id")
+        self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=list(SCHEMA_BINDING.primary_key),
+                set_={name: statement.excluded[name] for name in new},
+                where=or_(_B.holding, _B.review_id.is_(None)),
+            )
+        )
 
     def take_reviews_along(self, move: DeviceMove) -> list[Lineage]:
         """Let open reviews be decided in the new project; tell of which lineages there are any."""
@@ -65,6 +74,20 @@ class MovedDevices:
             .returning(_R.device_id, _R.source_table)
         )
         return [(device_id, table) for device_id, table in self._connection.execute(statement)]
+
+    def held_approvals(self, move: DeviceMove) -> list[int]:
+        """The approvals of elsewhere that keep the device paused: they are its last word so far."""
+        newer = SCHEMA_REVIEW.alias("newer").c
+        schema = ("device_id", "source_table", "schema_hash")
+        same = (newer[name] == _R[name] for name in schema)
+        query = select(_R.review_id).where(
+            _R.device_id == move.device_id,
+            _R.state == ReviewState.APPROVED,
+            _R.project_id.is_distinct_from(move.after),
+            *holds(_R),
+            ~exists().where(*same, newer.review_id > _R.review_id),
+        )
+        return list(self._connection.scalars(query.order_by(_R.review_id)))
 
     def share_approvals(self, move: DeviceMove) -> list[Lineage]:
         """Answer what is open with what the new project has approved; tell of which lineages."""

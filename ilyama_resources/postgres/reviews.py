@@ -143,7 +143,7 @@ class Reviews:
         """Let nobody else queue or decide reviews until the transaction ends."""
         govern_alone(self._connection)
 
-    def reopen(self, review: Review, *, actor: str, note: str | None) -> int:
+    def reopen(self, review_id: int, *, actor: str, note: str | None) -> int:
         """Ask again about a schema that was decided; tell the number of the new review.
 
         It is for the project in which the device is now.
@@ -157,7 +157,7 @@ class Reviews:
             literal(FIRST_VERSION),
             literal(datetime.now(UTC)),
             literal(shown(told if note is None else f"{told}: {note}")),
-        ).where(_R.review_id == review.review_id)
+        ).where(_R.review_id == review_id)
         names = [
             *NEW_FIELDS,
             "project_id",

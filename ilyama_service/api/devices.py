@@ -62,7 +62,7 @@ class DeviceItem(BaseModel):
 
 
 class NewDeviceBody(MutationBody):
-    """A device that nobody has to wait for."""
+    """A device to be registered."""
 
     topic_slug: str = Field(
         description="The first level of its topics; it may be empty.",
@@ -159,7 +159,8 @@ async def move_device(mutation: MutationHere, device_id: str) -> Response:
     """Let a device belong to another organization, project or fleet, or to none.
 
     Its open reviews are decided in the new project from now on. The rows that it had in device
-    tables stay with the old project until these are rebuilt.
+    tables stay with the old project, as they were, until these are rebuilt: the new one lacks
+    every row that has not changed since, and `mirror_parity` fails when it samples the device.
     """
 
     def act(tx: Transaction, body: MoveBody) -> DeviceItem:
@@ -178,7 +179,7 @@ def _refusals() -> Iterator[None]:
         yield
     except devices.NoSuchDevice as error:
         raise NotFound(str(error)) from error
-    except (devices.Taken, devices.InPlace) as error:
+    except (devices.Taken, devices.DrainUnderWay, devices.InPlace) as error:
         raise Conflict(str(error)) from error
     except devices.UnfitName as error:
         raise HTTPException(422, str(error)) from error

@@ -15,8 +15,9 @@ from ilyama_service.cli.recording import actor, changed, records, safe
 from ilyama_service.reviewing import Reviewing
 
 _REBUILD = (
-    "The rows that it had in device tables stay with the project before, until these are "
-    "rebuilt: see docs/operations.md."
+    "The rows that it had in device tables stay with the project before, as they were, until these "
+    "are rebuilt: the new project lacks every row that has not changed since, and mirror_parity "
+    "fails when it samples the device. See docs/operations.md."
 )
 
 

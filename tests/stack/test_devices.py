@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 
-from ilyama_protocol.intake.lineage_rulings import StagingReason
+from ilyama_protocol.governance.bindings import Actions, Binding, ColumnAction, Verb, mirrored
+from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
+from ilyama_protocol.intake.state import DeviceState, encode_state
 from ilyama_resources.postgres.audit import AuditFilter
+from ilyama_resources.postgres.bindings import PolicyAcceptance
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from tests.api_server import ApiServer
-from tests.governed import HASH, TABLE, act_on, asked, paused, queue, reviewing, reviews
+from tests.governed import (
+    HASH,
+    SCHEMA,
+    TABLE,
+    act_on,
+    asked,
+    paused,
+    queue,
+    register,
+    reviewing,
+    reviews,
+)
 from tests.platform import Platform
+
+ALL = mirrored([column.name for column in SCHEMA])
+HOLDING: Actions = ALL | {"id": ColumnAction(Verb.DEFER)}
 
 
 @pytest.fixture
@@ -142,11 +160,43 @@ def test_the_command_registers_shows_lists_and_moves(shared_platform: Platform) 
     assert (unfit.returncode, "the slug is not devices or cdc" in unfit.stderr) == (1, True)
     assert f"project     {project}" in ilyama("devices", "show", device_id)
     assert device_id in ilyama("devices", "list", "--project", project, COLUMNS="40")
-    assert "until these are rebuilt" in ilyama("devices", "move", device_id, "--project", "")
+    moved = ilyama("devices", "move", device_id, "--project", "")
+    assert "mirror_parity" in moved
     assert "No such device." in ilyama("devices", "list", "--project", project)
     assert refused("devices", "move", device_id).returncode == 2
     assert "belongs there already" in refused("devices", "move", device_id, "--project", "").stderr
     assert refused("devices", "show", "nobody").returncode == 1
+
+
+def test_an_id_that_stands_for_another_device_is_refused(client: httpx.Client, name: str) -> None:
+    first, own = str(uuid4()), str(uuid4())
+    assert _register(client, first, topic_slug="", device_id=own).status_code == 201
+    confused = _register(client, name, device_id=first)
+    assert (confused.status_code, "would be taken for" in confused.json()["message"]) == (409, True)
+    back = _register(client, own, topic_slug="", device_id=str(uuid4()))
+    assert (back.status_code, "knows a device" in back.json()["message"]) == (409, True)
+    assert _register(client, own, topic_slug="").status_code == 409
+
+
+def test_an_id_of_its_own_waits_until_no_drain_can_have_given_another(
+    platform_without_spark: Platform,
+) -> None:
+    platform, words = platform_without_spark, ("devices", "register", "acme", "dev-1", "--id", "x")
+    with platform.gateway.transaction() as tx:
+        tx.drains.open(1, date(2026, 8, 1), origin="live")
+        tx.commit()
+    beside = platform.try_ilyama(*words)
+    assert (beside.returncode, "A drain is under way" in beside.stderr) == (1, True)
+    with platform.gateway.transaction() as tx:
+        tx.drains.hold(1, "held")
+        tx.commit()
+    platform.ilyama(*words)
+    with platform.gateway.transaction() as tx:
+        state = encode_state(DeviceState(next_received_at=1)).decode()
+        tx.device_states.advance([("acme/dev-2", state)], drain_id=1)
+        tx.commit()
+    late = platform.try_ilyama("devices", "register", "acme", "dev-2", "--id", "y")
+    assert (late.returncode, "knows a device acme/dev-2" in late.stderr) == (1, True)
 
 
 def test_an_open_review_of_a_device_is_decided_in_the_project_it_moves_to(
@@ -207,3 +257,49 @@ def test_a_rejected_schema_is_asked_again_for_the_project_in_which_the_device_is
     assert (rejected.project_id, again.project_id) == ("old", "new")
     desk.approve(act_on(again))
     assert (paused(gateway), _released(platform)) == ([], [("dev-1", 3)])
+
+
+def test_an_approval_that_keeps_a_device_paused_is_asked_again_in_the_project_it_moves_to(
+    platform_without_spark: Platform,
+) -> None:
+    platform, gateway = platform_without_spark, platform_without_spark.gateway
+    register(gateway, "dev-1", "dev-2", project="old")
+    queue(gateway, asked("dev-1"), asked("dev-2"))
+    desk = reviewing(gateway)
+    desk.approve(act_on(reviews(gateway)[0]), HOLDING)
+    _staged(platform, "dev-1")
+    platform.ilyama("devices", "move", "dev-1", "--project", "new")
+    again = reviews(gateway)[-1]
+    assert (again.device_id, again.state, again.project_id) == ("dev-1", "queued", "new")
+    desk.approve(act_on(desk.reopen(act_on(reviews(gateway)[1]))))
+    assert (paused(gateway), _released(platform)) == (["dev-1"], [])
+    desk.approve(act_on(again))
+    assert (paused(gateway), _released(platform)) == ([], [("dev-1", 3)])
+
+
+@pytest.mark.parametrize("before", ["held", "by policy, then rejected"])
+def test_an_approval_is_kept_in_place_of_what_bound_the_device_before_it_had_a_project(
+    platform_without_spark: Platform, before: str
+) -> None:
+    platform, gateway = platform_without_spark, platform_without_spark.gateway
+    register(gateway, "dev-1")
+    desk = reviewing(gateway)
+    queue(gateway, asked("dev-1"))
+    if before == "held":
+        desk.approve(act_on(reviews(gateway)[0]), HOLDING)
+    else:
+        with gateway.transaction() as tx:
+            tx.bindings.accept([PolicyAcceptance(None, TABLE, HASH, Binding(1), "dev-1")])
+            tx.commit()
+        desk.reject(act_on(reviews(gateway)[0]))
+    _staged(platform, "dev-1")
+    platform.ilyama("devices", "move", "dev-1", "--project", "old")
+    register(gateway, "dev-2", project="old")
+    queue(gateway, asked("dev-2"))
+    desk.approve(act_on(reviews(gateway)[-1]))
+    with gateway.transaction() as tx:
+        tx.pauses.clear([("dev-1", TABLE)], PauseReason.SCHEMA_REVIEW)
+        tx.commit()
+    assert _released(platform) == [("dev-1", 3)]
+    platform.ilyama("devices", "move", "dev-1", "--project", "")
+    assert _released(platform) == [("dev-1", 3)]
