@@ -244,6 +244,12 @@ class Reviews:
         found = (Sharer(*row) for row in self._connection.execute(query))
         return [sharer._replace(state=ReviewState(sharer.state)) for sharer in found]
 
+    def showing_columns(self, review: Review) -> int | None:
+        """The first open review that shares what is decided of one and knows the columns."""
+        shown_by = (_shares_with(review), _R.state.in_(OPEN), _R.columns.is_not(None))
+        review_ids = select(_R.review_id).where(*shown_by).order_by(_R.review_id)
+        return self._connection.scalars(review_ids.limit(1)).first()
+
     def resume(self, review: Review) -> list[Lineage]:
         """Lift the pause of the lineages that share an approval, where everything is decided.
 
