@@ -146,11 +146,11 @@ class Reviews:
     def reopen(self, review: Review, *, actor: str, note: str | None) -> int:
         """Ask again about a schema that was decided; tell the number of the new review.
 
-        It is for the project in which the device is now.
+        It is for the project in which the device is now, and shows the columns that the other does.
         """
         told = f"asked again by {actor}"
         copy = select(
-            *(_R[name] for name in NEW_FIELDS),
+            *(_ANNOUNCED if name == "columns" else _R[name] for name in NEW_FIELDS),
             select(DEVICE.c.project_id).where(DEVICE.c.device_id == _R.device_id).scalar_subquery(),
             _R.opened_by,
             literal(ReviewState.QUEUED.value),

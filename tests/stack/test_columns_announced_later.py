@@ -164,6 +164,21 @@ def test_columns_that_are_announced_after_the_approval_can_be_decided(gateway: G
     assert desk.decide(act_on(approved), {"flow": MIRRORED}).actions == mirrored(["id", "flow"])
 
 
+def test_a_review_that_is_opened_again_shows_the_columns_that_the_closed_one_did(
+    gateway: Gateway,
+) -> None:
+    register(gateway, "dev-1")
+    queue(gateway, unannounced("dev-1"))
+    desk = reviewing(gateway)
+    rejected = desk.reject(act_on(reviews(gateway)[0]))
+    announce(gateway, "dev-1")
+
+    again = desk.reopen(act_on(rejected))
+
+    assert (again.state, again.columns, again.column_names) == ("queued", SCHEMA, tuple(NAMES))
+    assert desk.approve(act_on(again)).actions == mirrored(NAMES)
+
+
 def test_reviews_of_older_builds_are_looked_at_again_when_columns_came_in(gateway: Gateway) -> None:
     """They showed columns that were announced later; who approved them had seen no comparison."""
     register(gateway, "dev-1", "dev-2", "dev-3")
