@@ -182,6 +182,7 @@ class Reviewing:
         return _finished(tx, act, ReviewVerb.DECIDE, review, told_now)
 
     def _refuse_unfit(self, tx: Transaction, review: Review, actions: Actions) -> None:
+        _refuse_unseen(tx, review)
         _refuse(self._approval(tx, review, actions).faults())
 
     def _approval(
@@ -311,6 +312,12 @@ def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
 def _refuse_in_state(review: Review, verb: ReviewVerb) -> None:
     if review.state not in STEPS[verb].before:
         raise ReviewConflict(f"review {review.review_id} is {review.state}: cannot {verb} it")
+
+
+def _refuse_unseen(tx: Transaction, review: Review) -> None:
+    """Leave a schema to the open review that shows its columns, when this one does not."""
+    if review.columns is None and (other := tx.reviews.showing_columns(review)) is not None:
+        raise ReviewConflict(f"review {other} shows the columns of this schema: approve that one")
 
 
 def _refuse(faults: Sequence[ActionFault]) -> None:

@@ -168,11 +168,10 @@ class SchemaIntake:
     def _bind(self, arrival: Arrival, batch: TableBatch, schema: BoundSchema | None) -> None:
         """Let the columns behind a batch's hash hold, unless they do already."""
         lineage = self._state.lineage(batch.source_table)
-        accepted = _adopt(lineage)
+        _adopt(lineage)
         if schema is not None and batch.schema_hash not in lineage.schemas:
             lineage.schemas[batch.schema_hash] = schema
-            if batch.schema_hash in accepted:
-                self._undecided.forget(batch.source_table)
+            self._undecided.forget(batch.source_table)
             table, told = batch.source_table, batch.schema_hash
             self._listed(ObservedSchema(arrival, table, told, schema.columns, is_new=True))
 

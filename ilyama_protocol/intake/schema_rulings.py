@@ -1,7 +1,7 @@
 """What is ruled on the batches of one device: by their schemas, the policies and the pauses.
 
 Everything it goes by is pinned when the drain is planned. A schema that its lineage has accepted
-costs a look into a dictionary; only a new one is classified, once while it waits for a person.
+costs a look into a dictionary; only a new one is classified, but not with each batch.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ class UndecidedSchemas:
     """The rulings that asked for reviews, so that each further batch costs a look.
 
     It holds whatever the moment and the pauses, until something else is accepted of the lineage or
-    the columns of what was become known.
+    the columns of another of its schemas become known: an approval may mean those.
     """
 
     def __init__(self) -> None:

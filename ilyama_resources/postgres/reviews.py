@@ -146,11 +146,11 @@ class Reviews:
     def reopen(self, review_id: int, *, actor: str, note: str | None) -> int:
         """Ask again about a schema that was decided; tell the number of the new review.
 
-        It is for the project in which the device is now.
+        It is for the project in which the device is now, and shows the columns that the other does.
         """
         told = f"asked again by {actor}"
         copy = select(
-            *(_R[name] for name in NEW_FIELDS),
+            *(_ANNOUNCED if name == "columns" else _R[name] for name in NEW_FIELDS),
             select(DEVICE.c.project_id).where(DEVICE.c.device_id == _R.device_id).scalar_subquery(),
             _R.opened_by,
             literal(ReviewState.QUEUED.value),
@@ -243,6 +243,12 @@ class Reviews:
         query = select(*fields).where(_shares_with(review)).order_by(_R.review_id)
         found = (Sharer(*row) for row in self._connection.execute(query))
         return [sharer._replace(state=ReviewState(sharer.state)) for sharer in found]
+
+    def showing_columns(self, review: Review) -> int | None:
+        """The first open review that shares what is decided of one and knows the columns."""
+        shown_by = (_shares_with(review), _R.state.in_(OPEN), _R.columns.is_not(None))
+        review_ids = select(_R.review_id).where(*shown_by).order_by(_R.review_id)
+        return self._connection.scalars(review_ids.limit(1)).first()
 
     def resume(self, review: Review) -> list[Lineage]:
         """Lift the pause of the lineages that share an approval, where everything is decided.

@@ -95,6 +95,21 @@ def test_a_review_is_started_and_approved_for_the_project(
     assert post(client, done, "approve").status_code == 409
 
 
+def test_a_review_without_columns_is_not_approved_beside_one_that_shows_them(
+    client: httpx.Client, shared_platform: Platform, project: str
+) -> None:
+    blind = f"{project}-blind"
+    register(shared_platform.gateway, blind, project=project)
+    queue(shared_platform.gateway, asked(blind, columns=None))
+    review, telling = listed(client, project)[0], listed(client, project)[-1]["review_id"]
+
+    for verb in ("approve", "dry-run"):
+        refused = post(client, review, verb)
+        assert (refused.status_code, refused.json()["error_code"]) == (409, "conflict")
+        assert f"Review {telling} shows the columns of this schema" in refused.text
+    assert listed(client, project)[0] == review
+
+
 def test_unfit_actions_say_why_by_column(client: httpx.Client, project: str) -> None:
     review = listed(client, project)[-1]
     refused = post(client, review, "approve", actions={"flow": {"action": "map", "key": "no"}})

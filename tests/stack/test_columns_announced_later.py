@@ -9,9 +9,10 @@ from ilyama_protocol.governance.classification import SchemaClass, SchemaDiff
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState, encode_state
 from ilyama_resources.postgres import Gateway
-from ilyama_service.reviewing import ReviewConflict, UnfitActions
+from ilyama_service.reviewing import ReviewConflict, Reviewing, UnfitActions
 from tests.databases import migrate
 from tests.governed import (
+    CREATING,
     HASH,
     OTHER,
     SCHEMA,
@@ -117,6 +118,38 @@ def test_what_another_device_announces_changes_no_open_review(gateway: Gateway) 
     assert (review.columns, review.column_names) == (None, ("id",))
 
 
+def test_a_schema_is_approved_by_the_review_that_shows_its_columns(gateway: Gateway) -> None:
+    register(gateway, "dev-1", "dev-2", project="waterworks")
+    register(gateway, "dev-3", project="elsewhere")
+    queue(gateway, unannounced("dev-1"), asked("dev-2"), unannounced("dev-3"))
+    blind, telling, alone = reviews(gateway)
+    desk = reviewing(gateway)
+
+    told = f"review {telling.review_id} shows the columns of this schema: approve that one"
+    with pytest.raises(ReviewConflict, match=told):
+        desk.approve(act_on(blind), {"id": MIRRORED})
+    with gateway.transaction() as tx, pytest.raises(ReviewConflict, match=told):
+        Reviewing(CREATING).refuse_approval(tx, blind, None)
+
+    assert [review.state for review in reviews(gateway)] == ["queued"] * 3
+    assert desk.approve(act_on(telling)).actions == mirrored(NAMES)
+    assert reviews(gateway)[0].actions == mirrored(NAMES)
+    assert desk.approve(act_on(alone)).actions == mirrored(["id"])
+
+
+def test_a_review_without_columns_is_approved_when_no_open_one_shows_them(
+    gateway: Gateway,
+) -> None:
+    register(gateway, "dev-1", "dev-2", project="waterworks")
+    queue(gateway, unannounced("dev-1"), asked("dev-2"))
+    blind, telling = reviews(gateway)
+    desk = reviewing(gateway)
+    desk.reject(act_on(telling))
+
+    assert desk.approve(act_on(blind)).actions == mirrored(["id"])
+    assert reviews(gateway)[1].state == "rejected"
+
+
 def test_columns_that_are_announced_after_the_approval_can_be_decided(gateway: Gateway) -> None:
     register(gateway, "dev-1")
     queue(gateway, unannounced("dev-1"))
@@ -129,6 +162,21 @@ def test_columns_that_are_announced_after_the_approval_can_be_decided(gateway: G
     with pytest.raises(UnfitActions):
         desk.decide(act_on(approved), {"nothing": MIRRORED})
     assert desk.decide(act_on(approved), {"flow": MIRRORED}).actions == mirrored(["id", "flow"])
+
+
+def test_a_review_that_is_opened_again_shows_the_columns_that_the_closed_one_did(
+    gateway: Gateway,
+) -> None:
+    register(gateway, "dev-1")
+    queue(gateway, unannounced("dev-1"))
+    desk = reviewing(gateway)
+    rejected = desk.reject(act_on(reviews(gateway)[0]))
+    announce(gateway, "dev-1")
+
+    again = desk.reopen(act_on(rejected))
+
+    assert (again.state, again.columns, again.column_names) == ("queued", SCHEMA, tuple(NAMES))
+    assert desk.approve(act_on(again)).actions == mirrored(NAMES)
 
 
 def test_reviews_of_older_builds_are_looked_at_again_when_columns_came_in(gateway: Gateway) -> None:

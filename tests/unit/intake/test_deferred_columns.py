@@ -1,11 +1,15 @@
 """A column that an approval has left for later is decided later, for what comes after that."""
 
+import json
+
+import pytest
+
 from ilyama_protocol.fingerprint import SchemaColumn, schema_hash
 from ilyama_protocol.governance.bindings import DEFERRED, Actions, Binding, ColumnAction, Verb
 from ilyama_protocol.governance.policies import Policy
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
 from ilyama_protocol.intake.engine import IntakeEngine
-from ilyama_protocol.intake.history import History
+from ilyama_protocol.intake.history import History, KnownBatch
 from ilyama_protocol.intake.outcomes import Arrival, DecidedRows, Origin
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState
@@ -15,12 +19,15 @@ from tests.unit.intake.traffic import (
     DEVICE_ID,
     NOW,
     TABLE,
+    TELEMETRY_TOPIC,
     TOPIC,
     batch,
     change,
     columns,
     engine,
     message,
+    sample,
+    telemetry,
 )
 
 SCHEMA = columns(v="TEXT", w="REAL")
@@ -139,6 +146,25 @@ def test_a_decided_column_counts_as_bound_for_the_next_schema() -> None:
 
     assert [line.code for line in left.decisions.outcomes.ledger] == ["schema_review"]
     assert [line.code for line in decided.decisions.outcomes.ledger] == [None]
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_columns_of_an_approved_schema_count_as_soon_as_they_are_told(asked_before: bool) -> None:
+    """They come with telemetry that is sent again: its schema is not accepted by that."""
+    rulings = SchemaRulings(DeviceRules(approved={TABLE: {WIDER_HASH: None}}))
+    again = telemetry(sample(), seq=1, schema=WIDER)
+    first = KnownBatch(str(json.loads(again)["batch_id"]), TABLE, 1, "", 1, 1, "segment", 0, NOW)
+    narrow = (*columns(v="TEXT"), SchemaColumn("w", SCHEMA[1].decl_type_affinity, 0, True))
+    state = took(1, approving(LEFT)).decisions.state
+    taking = engine(state.copy(), history=History(batches=[first]), rulings=rulings)
+    if asked_before:
+        taking.decide(message(batch(change(2), schema=narrow, number=2), at=NOW + 2 * SECOND))
+
+    taking.decide(message(again, at=NOW + 3 * SECOND, topic=TELEMETRY_TOPIC))
+    taking.decide(message(batch(change(4), schema=narrow, number=4), at=NOW + 4 * SECOND))
+
+    accepted = taking.decisions.state.lineages[TABLE].accepted_schemas()
+    assert [*accepted] == [HASH, schema_hash(TABLE, narrow)]
 
 
 def test_in_a_project_the_decision_comes_by_its_approval() -> None:

@@ -1,4 +1,4 @@
-"""A schema that waits for a person is classified once, not with each of its batches."""
+"""A schema that waits for a person is not classified with each of its batches."""
 
 import random
 from typing import Any
@@ -77,7 +77,7 @@ def test_what_is_remembered_is_what_would_be_ruled_anew(
     assert remembering == told(decided(engine(rulings=ruling(policy)), seed))
 
 
-def test_batches_of_a_schema_that_waits_are_classified_once(
+def test_a_schema_that_waits_is_classified_again_only_when_more_columns_are_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     classified: list[tuple[SchemaColumn, ...] | None] = []
@@ -93,5 +93,5 @@ def test_batches_of_a_schema_that_waits_are_classified_once(
         payload = batch(change(number), number=number, schema=schema, announce=number < 20)
         taking.decide(message(payload, at=NOW + number * 1_000_000, position=number))
 
-    assert classified == [ONE, SCHEMAS[1], SCHEMAS[4]]
+    assert classified == [ONE, SCHEMAS[1], SCHEMAS[4], SCHEMAS[1], SCHEMAS[4]]
     assert len(taking.decisions.schemas.reviews) == 2
