@@ -33,6 +33,8 @@ MOST_IN_FLIGHT: Final = 200
 _PACKET_OVERHEAD: Final = 64 * 1024
 _LOOK_AGAIN_S: Final = 0.2
 _HEARS_OUT_S: Final = 5.0
+_SETTLES_S: Final = 5.0
+_NOBODY_LISTENS_TO: Final = "nothing"
 
 Listener = Callable[[str, bytes], None]
 """Takes the topic and the payload of a message that came."""
@@ -84,6 +86,7 @@ class MqttClient:
         self._hearing = threading.RLock()
         self._backoff = Backoff()
         self._connected = threading.Event()
+        self._settled = threading.Event()
         self._answer: ReasonCode | None = None
         self._stopped = False
         self._paho_thread: int | None = None
@@ -162,9 +165,10 @@ class MqttClient:
         """
         heard_out = self._hearing.acquire(timeout=_HEARS_OUT_S)
         self._stopped = True
-        self._client.disconnect()
         if heard_out:
             self._hearing.release()
+            self._wait_until_settled()
+        self._client.disconnect()
         self._client.loop_stop()
         for entry in list(self._pending.values()):
             if isinstance(entry, _Pending):
@@ -188,6 +192,20 @@ class MqttClient:
     ) -> None:
         """Stop."""
         self.stop()
+
+    def _wait_until_settled(self) -> None:
+        """Wait until the broker has read our acknowledgements.
+
+        It reads in order, so it is enough that it answers something sent after them. What it has
+        not read when the connection ends it forgets, and sends those messages again.
+        """
+        is_own_thread = threading.get_ident() == self._paho_thread
+        if self.counters.received and self.is_connected and not is_own_thread:
+            self._client.unsubscribe(_NOBODY_LISTENS_TO)
+            self._settled.wait(_SETTLES_S)
+
+    def _unsubscribed(self, *_: Any) -> None:
+        self._settled.set()
 
     def _send(self, topic: str, payload: bytes, properties: Mapping[str, str] | None) -> int:
         user_properties = _user_properties(properties)
@@ -321,6 +339,7 @@ class MqttClient:
         client.on_disconnect = self._connection_lost
         client.on_connect_fail = self._connection_failed
         client.on_subscribe = self._subscribed
+        client.on_unsubscribe = self._unsubscribed
         client.on_publish = self._published
         client.on_message = self._received
         return client
