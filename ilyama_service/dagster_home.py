@@ -32,7 +32,7 @@ def _stored_by(module: str, name: str) -> dict[str, Any]:
 _CONFIGURATION: Final[dict[str, Any]] = {
     "event_log_storage": _stored_by("ilyama_service.dagster_storage", "RememberingEventLog"),
     "run_storage": _stored_by("ilyama_service.dagster_storage", "RememberingRuns"),
-    "schedule_storage": _stored_by("dagster_postgres.schedule_storage", "PostgresScheduleStorage"),
+    "schedule_storage": _stored_by("ilyama_service.dagster_storage", "LastingSchedules"),
     "telemetry": {"enabled": False},
     "nux": {"enabled": False},
     "sensors": {"use_threads": True, "num_workers": 4},

@@ -13,8 +13,6 @@ from ilyama_resources.dagster_runs import dead_runs, report_dead, request_ends
 from ilyama_resources.postgres import Gateway
 from ilyama_service.dagster_home import DagsterHome
 
-_STATEMENT_TIMEOUT_MS: Final = 60_000
-_POOL_RECYCLE_S: Final = 3_600
 _SILENT: Final = {
     "module": "dagster._core.storage.noop_compute_log_manager",
     "class": "NoOpComputeLogManager",
@@ -39,11 +37,5 @@ def request_ends_of_runs(home: DagsterHome) -> None:
 
 def foreground_instance(home: DagsterHome) -> DagsterInstance:
     """An instance for runs in this process, whose output stays on this terminal."""
-    instance = DagsterInstance.from_ref(
-        InstanceRef.from_dir(str(home.directory), overrides={"compute_logs": _SILENT})
-    )
-    # Its storage otherwise opens a connection for every event it writes.
-    instance.optimize_for_webserver(
-        statement_timeout=_STATEMENT_TIMEOUT_MS, pool_recycle=_POOL_RECYCLE_S, max_overflow=4
-    )
-    return instance
+    reference = InstanceRef.from_dir(str(home.directory), overrides={"compute_logs": _SILENT})
+    return DagsterInstance.from_ref(reference)

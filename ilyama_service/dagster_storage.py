@@ -1,9 +1,13 @@
-"""Dagster's storage in Postgres, without asking Postgres the same thing again and again."""
+"""Dagster's storage in Postgres, with connections that stay open and fewer questions.
+
+Dagster's own opens a connection for every statement, and asks Postgres the same thing again and
+again: a run would open some two hundred.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from dagster import DagsterEventType, EventLogEntry
 from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS
@@ -11,6 +15,8 @@ from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.run_storage import PostgresRunStorage
+from dagster_postgres.schedule_storage import PostgresScheduleStorage
+from dagster_postgres.utils import create_pg_engine
 from sqlalchemy import Connection
 
 _PLANNED: Final = {
@@ -18,8 +24,45 @@ _PLANNED: Final = {
     DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED,
 }
 
+_AS_MANY_AS_NEEDED: Final = -1
 
-class RememberingRuns(PostgresRunStorage):
+
+class _LastingConnections:
+    """One connection stays open; who needs more at a time gets more, as if nothing were kept.
+
+    It is tried before it is used, since Postgres may have been started again.
+    """
+
+    def __init__(self, *words: Any, **named: Any) -> None:
+        """Connect when first asked."""
+        super().__init__(*words, **named)
+        self._engine = create_pg_engine(
+            named["postgres_url"],
+            named.get("token_provider"),
+            isolation_level="AUTOCOMMIT",
+            pool_size=1,
+            max_overflow=_AS_MANY_AS_NEEDED,
+            pool_pre_ping=True,
+        )
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
+    ) -> Self:
+        """Make the storage that Dagster's configuration asks for."""
+        return cls(inst_data=inst_data, **config_value)
+
+    def dispose(self) -> None:
+        """Close what is open."""
+        super().dispose()  # type: ignore[misc]
+        self._engine.dispose()
+
+
+class LastingSchedules(_LastingConnections, PostgresScheduleStorage):
+    """Where Dagster keeps the ticks of its sensors."""
+
+
+class RememberingRuns(_LastingConnections, PostgresRunStorage):
     """Dagster's own reads the catalog of Postgres for every change of a run.
 
     It looks whether columns of an older release are there yet; one that was there is there.
@@ -29,13 +72,6 @@ class RememberingRuns(PostgresRunStorage):
         """Know of nothing yet."""
         self._has_stats = self._has_backfills = False
         super().__init__(*words, **named)
-
-    @classmethod
-    def from_config_value(
-        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
-    ) -> RememberingRuns:
-        """Make the storage that Dagster's configuration asks for."""
-        return cls(inst_data=inst_data, **config_value)
 
     def has_run_stats_index_cols(self) -> bool:
         """Whether runs have the columns of their times."""
@@ -48,7 +84,7 @@ class RememberingRuns(PostgresRunStorage):
         return self._has_backfills
 
 
-class RememberingEventLog(PostgresEventLogStorage):
+class RememberingEventLog(_LastingConnections, PostgresEventLogStorage):
     """Dagster's own reads the catalog of Postgres up to five times for each event.
 
     And it asks for the partition of a run some thirty times. Tables, columns and days only ever
@@ -62,13 +98,6 @@ class RememberingEventLog(PostgresEventLogStorage):
         self._columns_seen: set[str] = set()
         self._partitions_seen: set[tuple[str, str]] = set()
         super().__init__(*words, **named)
-
-    @classmethod
-    def from_config_value(
-        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
-    ) -> RememberingEventLog:
-        """Make the storage that Dagster's configuration asks for."""
-        return cls(inst_data=inst_data, **config_value)
 
     def store_event(self, event: EventLogEntry) -> None:
         """Store what has happened."""

@@ -23,6 +23,7 @@ from dagster import (
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
+from sqlalchemy.pool import Pool
 
 from ilyama_service.dagster_home import HOME_VARIABLE, URL_VARIABLE, DagsterHome
 from ilyama_service.dagster_instances import foreground_instance
@@ -90,6 +91,21 @@ def test_the_catalog_is_not_read_again_for_every_run(
     assert stats is not None
     assert stats.start_time
     assert stats.end_time
+
+
+def test_a_run_opens_no_connection_when_one_is_open(instance: DagsterInstance) -> None:
+    _nothing.execute_in_process(instance=instance)
+    opened: list[object] = []
+
+    def note(connection: object, _record: object) -> None:
+        opened.append(connection)
+
+    event.listen(Pool, "connect", note)
+    run = _nothing.execute_in_process(instance=instance)
+    event.remove(Pool, "connect", note)
+
+    assert run.success
+    assert opened == []
 
 
 def test_what_a_run_is_going_to_do_is_stored_together(instance: DagsterInstance) -> None:
