@@ -21,10 +21,11 @@ from dagster import (
     op,
 )
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
-from sqlalchemy import event
+from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import Engine
-from sqlalchemy.pool import Pool
+from sqlalchemy.pool import NullPool, Pool
 
+from ilyama_service import dagster_storage
 from ilyama_service.dagster_home import HOME_VARIABLE, URL_VARIABLE, DagsterHome
 from ilyama_service.dagster_instances import foreground_instance
 from ilyama_service.dagster_storage import RememberingEventLog, RememberingRuns
@@ -32,6 +33,11 @@ from tests.platform import Platform
 
 ASSET = AssetKey("some_table")
 ASSETS = ("first_table", "second_table")
+CHECKS = ("is_there",)
+_FOLLOWS_AN_OUTPUT = {
+    DagsterEventType.ASSET_MATERIALIZATION,
+    DagsterEventType.ASSET_CHECK_EVALUATION,
+}
 
 
 @pytest.fixture
@@ -108,7 +114,45 @@ def test_a_run_opens_no_connection_when_one_is_open(instance: DagsterInstance) -
     assert opened == []
 
 
-def test_what_a_run_is_going_to_do_is_stored_together(instance: DagsterInstance) -> None:
+def test_a_connection_that_was_lost_while_idle_is_replaced(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _nothing.execute_in_process(instance=instance)
+    monkeypatch.setattr(dagster_storage, "_TRUSTED_S", 0.0)
+    assert isinstance(instance.run_storage, RememberingRuns)
+    assert _ended_connections(instance.run_storage.postgres_url) > 0
+
+    after = _nothing.execute_in_process(instance=instance)
+
+    assert {run.run_id for run in instance.get_runs()} == {before.run_id, after.run_id}
+
+
+def _ended_connections(url: str) -> int:
+    """End all connections to a database but the one that does it; how many these were."""
+    others = "datname = current_database() AND pid <> pg_backend_pid()"
+    query = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {others}"
+    engine = create_engine(url, poolclass=NullPool)
+    with engine.connect() as connection:
+        return int(connection.scalar(text(query)))
+
+
+def test_what_was_put_out_is_there_for_whoever_reads(instance: DagsterInstance) -> None:
+    run = _nothing.execute_in_process(instance=instance)
+    (an_output,) = [
+        entry
+        for entry in instance.all_logs(run.run_id)
+        if entry.dagster_event_type is DagsterEventType.STEP_OUTPUT
+    ]
+
+    instance.event_log_storage.store_event(an_output)
+
+    types = [entry.dagster_event_type for entry in instance.all_logs(run.run_id)]
+    assert types.count(DagsterEventType.STEP_OUTPUT) == 2
+
+
+def test_what_a_run_is_going_to_do_and_what_it_puts_out_are_stored_together(
+    instance: DagsterInstance,
+) -> None:
     statements: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
@@ -120,7 +164,14 @@ def test_what_a_run_is_going_to_do_is_stored_together(instance: DagsterInstance)
 
     stored = instance.all_logs(run.run_id)
     inserted = [s for s in statements if s.startswith("INSERT INTO event_logs")]
-    assert len(inserted) == len(stored) - len(ASSETS)
+    types = [entry.dagster_event_type for entry in stored]
+    planned_together = len(ASSETS) + len(CHECKS) - 1
+    put_out = types.count(DagsterEventType.STEP_OUTPUT)
+    assert put_out == len(ASSETS) + len(CHECKS)
+    assert len(inserted) == len(stored) - planned_together - put_out
+    for place, of_type in enumerate(types):
+        if of_type is DagsterEventType.STEP_OUTPUT:
+            assert types[place + 1] in _FOLLOWS_AN_OUTPUT
     planned = DagsterEventType.ASSET_MATERIALIZATION_PLANNED
     told = [entry.dagster_event for entry in stored]
     planned_for = [e.asset_key for e in told if e is not None and e.event_type is planned]
@@ -131,14 +182,14 @@ def test_what_a_run_is_going_to_do_is_stored_together(instance: DagsterInstance)
         assert record is not None
         assert record.run_id == run.run_id
     (check,) = instance.event_log_storage.get_asset_check_execution_history(
-        AssetCheckKey(AssetKey(ASSETS[0]), "is_there"), limit=5
+        AssetCheckKey(AssetKey(ASSETS[0]), CHECKS[0]), limit=5
     )
     assert check.status is AssetCheckExecutionRecordStatus.SUCCEEDED
 
 
 @multi_asset(
     outs={name: AssetOut(dagster_type=Nothing) for name in ASSETS},
-    check_specs=[AssetCheckSpec("is_there", asset=ASSETS[0])],
+    check_specs=[AssetCheckSpec(name, asset=ASSETS[0]) for name in CHECKS],
 )
 def _two_assets() -> Iterator[MaterializeResult[Any] | AssetCheckResult]:
     for name in ASSETS:
