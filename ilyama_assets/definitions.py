@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dagster import Definitions, in_process_executor
 
+from ilyama_assets.checks.accounts import ACCOUNT_CHECKS
 from ilyama_assets.checks.mirrors import MIRROR_CHECKS
+from ilyama_assets.checks.records import RECORD_CHECKS
 from ilyama_assets.checks.registries import REGISTRY_CHECKS
 from ilyama_assets.checks.serving import SERVING_CHECKS
 from ilyama_assets.checks.tables import TABLE_CHECKS
@@ -32,6 +34,8 @@ defs = Definitions(
     assets=[*SOURCES, intake, device_tables, current_value, sequence_gaps, compaction],
     asset_checks=[
         *TABLE_CHECKS,
+        *ACCOUNT_CHECKS,
+        *RECORD_CHECKS,
         *REGISTRY_CHECKS,
         *SERVING_CHECKS,
         *MIRROR_CHECKS,

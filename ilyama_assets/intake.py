@@ -24,7 +24,7 @@ from ilyama_assets.partitions import ARRIVAL_DAYS
 from ilyama_assets.plots import intake_plot
 from ilyama_assets.rejection_report import MOST_GROUPS, rejection_table
 from ilyama_assets.review_report import MOST_SCHEMAS, review_table
-from ilyama_assets.sources import SOURCE_KEYS
+from ilyama_assets.sources import GOVERNANCE, SOURCE_KEYS
 from ilyama_assets.tables import (
     BATCH_LEDGER,
     INTAKE_TABLES,
@@ -47,15 +47,16 @@ from ilyama_resources.settings import Settings, load_settings
 from ilyama_resources.spark import Spark
 
 POINT_SOURCES = [ROW_CHANGES.name, TELEMETRY_SAMPLES.name]
+RULED_ON = [RAW_BATCHES.name, GOVERNANCE]
 INTAKE_SPECS: list[AssetSpec] = [
     table_spec(RAW_BATCHES, group="intake", deps=SOURCE_KEYS),
     table_spec(REJECTED_BATCHES, group="intake", deps=[RAW_BATCHES.name]),
     table_spec(BATCH_LEDGER, group="intake", deps=[RAW_BATCHES.name]),
     table_spec(KEY_CONFLICTS, group="intake", deps=[RAW_BATCHES.name]),
-    table_spec(ROW_CHANGES, group="edge", deps=[RAW_BATCHES.name]),
-    table_spec(TELEMETRY_SAMPLES, group="edge", deps=[RAW_BATCHES.name]),
+    table_spec(ROW_CHANGES, group="edge", deps=RULED_ON),
+    table_spec(TELEMETRY_SAMPLES, group="edge", deps=RULED_ON),
     table_spec(SCHEMA_OBSERVATIONS, group="edge", deps=[RAW_BATCHES.name]),
-    table_spec(STAGED_ROWS, group="edge", deps=[RAW_BATCHES.name]),
+    table_spec(STAGED_ROWS, group="edge", deps=RULED_ON),
     table_spec(METRIC_DATAPOINT, group="datapoints", deps=POINT_SOURCES),
     table_spec(STATE_DATAPOINT, group="datapoints", deps=POINT_SOURCES),
     table_spec(QUARANTINED_DATAPOINTS, group="datapoints", deps=POINT_SOURCES),

@@ -16,7 +16,12 @@ _MOMENT: Final = "%Y-%m-%d %H:%M"
 
 def rejection_table(groups: Sequence[RejectionGroup]) -> MarkdownMetadataValue:
     """Groups of rejections as a Markdown table."""
-    return markdown_table([_row(group) for group in groups], otherwise="Nothing was rejected.")
+    return markdown_table(rejection_rows(groups), otherwise="Nothing was rejected.")
+
+
+def rejection_rows(groups: Sequence[RejectionGroup]) -> list[dict[str, Any]]:
+    """Groups of rejections, one row for one mistake."""
+    return [_row(group) for group in groups]
 
 
 def _row(group: RejectionGroup) -> dict[str, Any]:

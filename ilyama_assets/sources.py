@@ -12,6 +12,8 @@ OTHER_TOPICS = AssetKey(["mqtt", "other_inbound_topics"])
 HTTP_INGEST = AssetKey(["cloudevents", "http_ingest"])
 IMPORTS = AssetKey(["cloudevents", "imports"])
 DEVICE_REGISTRY = AssetKey(["postgres", "device"])
+REPLAYS = AssetKey(["postgres", "rejection_replay"])
+GOVERNANCE = AssetKey(["postgres", "schema_review"])
 
 SOURCES = [
     AssetSpec(
@@ -65,5 +67,25 @@ SOURCES = [
         kinds={"postgres"},
         owners=OWNERS,
     ),
+    AssetSpec(
+        REPLAYS,
+        description=(
+            "Rejections that people let be decided again, as they were or with corrected bytes: "
+            "`ilyama rejections replay`, `POST /v1/rejections/replay`. They land as segments."
+        ),
+        group_name="sources",
+        kinds={"postgres"},
+        owners=OWNERS,
+    ),
+    AssetSpec(
+        GOVERNANCE,
+        description=(
+            "What people and policies decided about schemas: reviews, approvals with what becomes "
+            "of each column, policies. Rows of a schema that waits are staged."
+        ),
+        group_name="sources",
+        kinds={"postgres"},
+        owners=OWNERS,
+    ),
 ]
-SOURCE_KEYS = [spec.key for spec in SOURCES]
+SOURCE_KEYS = [spec.key for spec in SOURCES if spec.key != GOVERNANCE]

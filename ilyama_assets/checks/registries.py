@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ilyama_assets.automation import every_night
+from ilyama_assets.checks.reading import last_closed_drain, read, until
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
-from ilyama_assets.checks.tables import read
 from ilyama_assets.tables import METRIC_DATAPOINT, STATE_DATAPOINT
 from ilyama_protocol.intake.datapoints import (
     SOURCE_RULE,
@@ -101,12 +101,9 @@ def _foreign_key_check(contract: TableContract) -> AssetChecksDefinition:
         description="Every owner, key, rule and event that a row names exists in its registry.",
     )
     def check(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
-        with records.gateway.transaction() as tx:
-            unfinished = tx.drains.unfinished()
-        points = read(spark.spark_session, lake.warehouse, contract)
-        if unfinished is not None:
-            # What it names is registered when it is closed.
-            points = points.where(F.col("drain_id") != unfinished.drain_id)
+        # What a drain names is registered when it is closed.
+        closed = last_closed_drain(records.gateway)
+        points = until(read(spark.spark_session, lake.warehouse, contract), closed)
         named = named_by(points).toArrow().to_pylist()
         by_sort: dict[str, list[str]] = {}
         for one in named:

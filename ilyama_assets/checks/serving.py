@@ -9,8 +9,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ilyama_assets.automation import every_hour
+from ilyama_assets.checks.reading import read
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
-from ilyama_assets.checks.tables import read
 from ilyama_assets.tables import CURRENT_VALUE
 from ilyama_assets.transforms.current_values import (
     datapoints_until,

@@ -1,6 +1,5 @@
 """Checks that Spark runs over whole tables: what the tables promise, on every row they hold."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -10,11 +9,11 @@ from dagster import (
     AssetCheckSeverity,
     asset_check,
 )
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ilyama_assets.automation import every_night, now_and_then
-from ilyama_assets.checks.reports import SAMPLE_ROWS, report
+from ilyama_assets.checks.reading import last_closed_drain, read, sample, until
+from ilyama_assets.checks.reports import report
 from ilyama_assets.tables import (
     BATCH_LEDGER,
     DATAPOINT_RULES,
@@ -26,19 +25,12 @@ from ilyama_assets.tables import (
     TELEMETRY_SAMPLES,
 )
 from ilyama_resources.data_files import TableContract
-from ilyama_resources.delta import Warehouse
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.spark import Spark
 
 ROW_KEY = ("device_id", "source_table", "journal_epoch", "source_pk_hash", "commit_seq")
 FRESH_WITHIN = timedelta(hours=1)
-
-
-def read(session: SparkSession, warehouse: Warehouse, contract: TableContract) -> DataFrame:
-    """A table as it is now; an empty one when nothing was ever drained."""
-    warehouse.ensure(contract)
-    return session.read.format("delta").load(str(warehouse.location(contract.name)))
 
 
 def _rule_check(contract: TableContract, rule: str) -> AssetChecksDefinition:
@@ -63,7 +55,7 @@ def _rule_check(contract: TableContract, rule: str) -> AssetChecksDefinition:
                 "rows in breach": breaches,
                 "rows quarantined": quarantined.where(F.col("reason") == rule).count(),
             },
-            sample=_sample(
+            sample=sample(
                 rows.where(in_breach),
                 ("datapoint_id", "owner_kind", "owner_id", "key", "drain_id"),
             )
@@ -131,7 +123,7 @@ def _uniqueness_check(rule: Uniqueness) -> AssetChecksDefinition:
             check=rule.check,
             passed=count == 0,
             counts={"rows": rows.count(), "repeated keys": count},
-            sample=_sample(repeated, (*rule.key, "rows", "drains")) if count else [],
+            sample=sample(repeated, (*rule.key, "rows", "drains")) if count else [],
             advice="Stop intake and look at the drains named here: no row may be stored twice.",
         )
 
@@ -144,9 +136,10 @@ def _uniqueness_check(rule: Uniqueness) -> AssetChecksDefinition:
     automation_condition=every_night(),
     description="Per segment, device and table, what was received is accounted for.",
 )
-def ledger_balance_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
+def ledger_balance_in_table(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
     """Compare the ledger's sums with the messages that were stored."""
-    ledger = read(spark.spark_session, lake.warehouse, BATCH_LEDGER)
+    closed = last_closed_drain(records.gateway)
+    ledger = until(read(spark.spark_session, lake.warehouse, BATCH_LEDGER), closed)
     accounted = F.expr("rows_new + rows_duplicate + rows_rejected + rows_staged")
     unbalanced = (
         ledger.groupBy("segment_id", "device_id", "source_table", "origin")
@@ -155,7 +148,7 @@ def ledger_balance_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
     )
     landed = ledger.where("origin IN ('live', 'rejection')").groupBy("segment_id")
     lines = landed.agg(F.count("*").alias("lines"))
-    stored = read(spark.spark_session, lake.warehouse, RAW_BATCHES)
+    stored = until(read(spark.spark_session, lake.warehouse, RAW_BATCHES), closed)
     messages = stored.groupBy("segment_id").agg(F.count("*").alias("messages"))
     missing = messages.join(lines, "segment_id", "full").where("NOT (messages <=> lines)")
     off, lost = unbalanced.count(), missing.count()
@@ -165,9 +158,9 @@ def ledger_balance_in_table(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
         passed=off == 0 and lost == 0,
         counts={"lines": ledger.count(), "sums out of balance": off, "segments incomplete": lost},
         sample=(
-            _sample(unbalanced, ("segment_id", "device_id", "source_table", "origin"))
+            sample(unbalanced, ("segment_id", "device_id", "source_table", "origin"))
             if off
-            else _sample(missing, ("segment_id", "messages", "lines"))
+            else sample(missing, ("segment_id", "messages", "lines"))
             if lost
             else []
         ),
@@ -200,10 +193,6 @@ def intake_is_fresh(records: Records) -> AssetCheckResult:
         advice="See `ilyama drains`; then `ilyama drain` takes up what waits.",
         severity=AssetCheckSeverity.WARN,
     )
-
-
-def _sample(frame: DataFrame, columns: Sequence[str]) -> list[dict[str, object]]:
-    return list(frame.select(*columns).limit(SAMPLE_ROWS).toArrow().to_pylist())
 
 
 TABLE_CHECKS = [

@@ -203,6 +203,12 @@ class Rejections:
         query = select(func.count()).select_from(REJECTION).where(*narrowed(wanted))
         return self._connection.scalar(query) or 0
 
+    def first_seen(self, *, until: int) -> dict[int, int]:
+        """How many messages each drain up to one rejected for the first time."""
+        drain = REJECTION.c.drain_id
+        query = select(drain, func.count()).where(drain <= until).group_by(drain)
+        return {drain_id: count for drain_id, count in self._connection.execute(query)}
+
     def count_open(
         self, wanted: RejectionFilter | None = None, *, but_noted: str | None = None
     ) -> int:

@@ -151,6 +151,12 @@ class StagedBacklog:
             statement = statement.where(place.in_(these([lineage])))
         return list(self._connection.scalars(statement.returning(STAGED_BACKLOG.c.rows)))
 
+    def waiting(self) -> list[StagedSum]:
+        """Everything that was not released yet, whatever holds it."""
+        query = select(*_FIELDS).where(_IS_STAGED)
+        rows = self._connection.execute(query.order_by(*(STAGED_BACKLOG.c[name] for name in _KEY)))
+        return [StagedSum(*row) for row in rows]
+
     def forget(self, *, released_before: datetime) -> None:
         """Remove the sums of what was released long ago."""
         drain = select(DRAIN.c.drain_id).where(DRAIN.c.closed_at < released_before)
