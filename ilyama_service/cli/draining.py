@@ -1,5 +1,6 @@
 """`ilyama drain`: take up everything that landed, in the foreground."""
 
+import logging
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -35,6 +36,8 @@ _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITI
 
 def drain_everything(*, verify: bool, skipped: Collection[Derived] = ()) -> None:
     """Drain until nothing waits, bring derived tables up to date, and verify when asked to."""
+    # Libraries warn of every attempt; a person is told once, and what it means.
+    logging.basicConfig(level=logging.ERROR)
     derived = [table for table in Derived if table not in skipped]
     settings = load_settings()
     settings.make_directories()

@@ -22,6 +22,8 @@ def sentence_of(error: BaseException) -> str | None:
         return f"Spark does not answer: {_first_line(error)}. Run the command again."
     if origin in ("sqlalchemy", "psycopg2") and "Operational" in type(error).__name__:
         return f"Postgres does not answer: {_first_line(error)}. Run the command again."
+    if origin == "dagster_postgres" and error.__cause__ is not None:
+        return sentence_of(error.__cause__)
     return None
 
 

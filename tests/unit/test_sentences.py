@@ -3,6 +3,7 @@
 import errno
 
 import pytest
+from dagster_postgres.utils import DagsterPostgresException
 from pyspark.errors import PySparkException
 from sqlalchemy.exc import OperationalError
 
@@ -26,6 +27,13 @@ from ilyama_service.cli.sentences import DISK_FULL, sentence_of
 )
 def test_a_failure_outside_is_a_sentence(error: Exception, told: str) -> None:
     assert (sentence_of(error) or "").startswith(told)
+
+
+def test_dagster_that_gave_up_on_postgres_says_what_was_wrong() -> None:
+    gave_up = DagsterPostgresException("too many retries for DB connection")
+    gave_up.__cause__ = OperationalError("SELECT 1", {}, Exception("gone"))
+
+    assert (sentence_of(gave_up) or "").startswith("Postgres does not answer: ")
 
 
 def test_a_bug_keeps_its_traceback() -> None:
