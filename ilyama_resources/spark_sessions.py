@@ -46,13 +46,19 @@ def open_session(remote: str, role: str) -> SparkSession:
         session = _session(with_session(remote, role))
         _ = session.version
     except PySparkException:
-        session = _session(f"{remote};session_id={uuid4()}")
+        session = _session(_addressed(remote, f"{uuid4()}"))
     return session
 
 
 def with_session(remote: str, role: str) -> str:
     """The address of a role's own session on a server."""
-    return f"{remote};session_id={uuid5(NAMESPACE_URL, f'ilyama:{role}:{LOADED_BUILD}')}"
+    return _addressed(remote, f"{uuid5(NAMESPACE_URL, f'ilyama:{role}:{LOADED_BUILD}')}")
+
+
+def _addressed(remote: str, session_id: str) -> str:
+    """An address with a session; what is told of a server comes behind a slash."""
+    separator = ";" if "/" in remote.removeprefix("sc://") else "/;"
+    return f"{remote}{separator}session_id={session_id}"
 
 
 def release(session: Any) -> None:
