@@ -36,6 +36,8 @@ class SchemaDiff(msgspec.Struct, frozen=True, omit_defaults=True):
     null_rule_changed: tuple[str, ...] = ()
     unlike_device_table: tuple[str, ...] = ()
     unbound: tuple[str, ...] = ()
+    under_one_key: tuple[str, ...] = ()
+    """Columns that older bindings put under one datapoint key; so they are unbound too."""
 
     @property
     def breaks(self) -> bool:
@@ -52,8 +54,9 @@ class SchemaDiff(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def only_adds(self) -> bool:
-        """Whether there are new columns, and nothing else is different."""
-        return bool(self.added) and not self.breaks and not self.null_rule_changed
+        """Whether there are new columns, and nothing else is different or in question."""
+        unclear = self.breaks or self.null_rule_changed or self.under_one_key
+        return bool(self.added) and not unclear
 
 
 @dataclass(frozen=True)
@@ -72,15 +75,23 @@ class NewSchema:
     first: bool = False
     accepted_before: bool = True
     device_table: Mapping[str, str] = field(default_factory=dict)
+    under_one_key: frozenset[str] = frozenset()
+
+    @property
+    def needs_a_person(self) -> bool:
+        """Whether no policy may accept it, whatever its class."""
+        return not self.approved and bool(self.under_one_key)
 
     @cached_property
     def diff(self) -> SchemaDiff:
         """The columns compared; empty where there is nothing to compare."""
         if self.columns is None:
             return SchemaDiff()
+        bound = self.bound - self.under_one_key
         diff = SchemaDiff(
             unlike_device_table=_unlike(self.columns, self.device_table),
-            unbound=_sorted(c.name for c in self.columns if c.name not in self.bound),
+            unbound=_sorted(c.name for c in self.columns if c.name not in bound),
+            under_one_key=_sorted(self.under_one_key),
         )
         if self.last_accepted is None:
             return diff
@@ -161,10 +172,8 @@ def _pk_place(column: SchemaColumn | None) -> int:
     return 0 if column is None else column.pk_ordinal
 
 
-def _unlike(columns: Columns, device_table: Mapping[str, str]) -> tuple[str, ...]:
-    return _sorted(
-        c.name for c in columns if device_table.get(c.name, _affinity(c)) != _affinity(c)
-    )
+def _unlike(columns: Columns, affinities: Mapping[str, str]) -> tuple[str, ...]:
+    return _sorted(c.name for c in columns if affinities.get(c.name, _affinity(c)) != _affinity(c))
 
 
 def _affinity(column: SchemaColumn) -> Affinity:

@@ -36,11 +36,8 @@ class Misfits:
         self, source_table: str, schema: BoundSchema, keys: KnownKeys, binding: Binding
     ) -> None:
         self._keys = keys
-        self._required = {
-            binding.key(source_table, column.name)
-            for column in schema.columns
-            if column.pk_ordinal or column.not_null
-        }
+        required = [c.name for c in schema.columns if c.pk_ordinal or c.not_null]
+        self._required = {*binding.keys(source_table, required).values()}
         self._metric_members = {
             column.name: column.decl_type_affinity in METRIC_AFFINITIES
             for column in schema.columns

@@ -60,6 +60,14 @@ CASES = {
         NewSchema(columns(ID), first=True, device_table={"id": "INTEGER", "mode": "TEXT"}),
         AMBIGUOUS,
     ),
+    "two bound columns under one key": (
+        after_accepted(ID, MODE, under_one_key=BOUND),
+        AMBIGUOUS,
+    ),
+    "a new column under the key of another": (
+        after_accepted(ID, MODE, FLOW, under_one_key=frozenset({"mode", "flow"})),
+        AMBIGUOUS,
+    ),
     "every column is bound": (
         after_accepted(ID, MODE, FLOW, bound=BOUND | {"flow"}),
         MAPPED,
@@ -112,6 +120,7 @@ def test_the_difference_names_the_columns() -> None:
         columns(ID, MODE, "gone:TEXT"),
         BOUND,
         device_table={"flow": "TEXT"},
+        under_one_key=frozenset({"mode", "flow"}),
     )
 
     assert schema.diff == SchemaDiff(
@@ -122,7 +131,8 @@ def test_the_difference_names_the_columns() -> None:
         pk_changed=("id", "site"),
         null_rule_changed=("id", "mode"),
         unlike_device_table=("flow",),
-        unbound=("flow", "site"),
+        unbound=("flow", "mode", "site"),
+        under_one_key=("flow", "mode"),
     )
 
 
