@@ -26,7 +26,11 @@ class SchemaClass(StrEnum):
 
 
 class SchemaDiff(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the columns of a schema differ from those accepted last; each list is sorted."""
+    """How the columns of a schema differ from those accepted last; each list is sorted.
+
+    The affinity of a column is compared with that which it had when it was accepted last, be it in
+    an older schema.
+    """
 
     added: tuple[str, ...] = ()
     added_not_null: tuple[str, ...] = ()
@@ -65,7 +69,8 @@ class NewSchema:
 
     `columns` is None when the device never sent them, `last_accepted` when nothing was accepted
     before or its columns are not known. It is the `first` when no batch came with another before.
-    `device_table` are the affinities of the table that the project's devices share.
+    `device_table` are the affinities of the table that the project's devices share, `affinities`
+    those that columns had in the newest of the accepted schemas that show them.
     """
 
     columns: Columns | None
@@ -75,6 +80,7 @@ class NewSchema:
     first: bool = False
     accepted_before: bool = True
     device_table: Mapping[str, str] = field(default_factory=dict)
+    affinities: Mapping[str, str] = field(default_factory=dict)
     under_one_key: frozenset[str] = frozenset()
 
     @property
@@ -87,8 +93,10 @@ class NewSchema:
         """The columns compared; empty where there is nothing to compare."""
         if self.columns is None:
             return SchemaDiff()
+        last = {c.name: _affinity(c) for c in self.last_accepted or ()}
         bound = self.bound - self.under_one_key
         diff = SchemaDiff(
+            affinity_changed=_unlike(self.columns, {**self.affinities, **last}),
             unlike_device_table=_unlike(self.columns, self.device_table),
             unbound=_sorted(c.name for c in self.columns if c.name not in bound),
             under_one_key=_sorted(self.under_one_key),
@@ -154,7 +162,6 @@ def _compared(before: Columns, after: Columns, diff: SchemaDiff) -> SchemaDiff:
         added=_sorted(added),
         added_not_null=_sorted(name for name in added if new[name].not_null),
         dropped=_sorted(old.keys() - new.keys()),
-        affinity_changed=_sorted(n for n in both if _affinity(old[n]) != _affinity(new[n])),
         pk_changed=_pk_changes(old, new),
         null_rule_changed=_sorted(n for n in both if old[n].not_null != new[n].not_null),
     )

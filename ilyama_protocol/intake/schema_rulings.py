@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ilyama_protocol.governance.bindings import (
     DEFERRED,
+    SILENT,
     USUAL,
     Actions,
     Binding,
@@ -281,6 +282,7 @@ class _Before:
         ]
         self._device_table = rules.device_table
         self._source_table = source_table
+        self._accepted = accepted
 
     def compared_with(
         self, columns: Columns | None, *, is_first: bool, approved: bool
@@ -295,6 +297,7 @@ class _Before:
             first=is_first and self.last is None,
             accepted_before=self.last is not None,
             device_table=self._device_table,
+            affinities=self._affinities(),
             under_one_key=_under_one_key(self._source_table, self._joined(columns or ())),
         )
 
@@ -304,6 +307,19 @@ class _Before:
 
     def _joined(self, columns: Columns) -> Actions:
         return joined(self._bindings, [column.name for column in columns])
+
+    def _affinities(self) -> dict[str, str]:
+        """The affinity of each column in the newest schema that has it, unless it is silent there.
+
+        An approval of a column that is gone does not make it another when it comes back.
+        """
+        known: dict[str, str] = {}
+        for schema_hash in sorted(self._columns, key=lambda name: self._accepted[name].holds_from):
+            for column in self._columns[schema_hash]:
+                known[column.name] = column.decl_type_affinity
+                if self._accepted[schema_hash].action(column.name).verb in SILENT:
+                    del known[column.name]
+        return known
 
 
 def _under_one_key(source_table: str, actions: Actions) -> frozenset[str]:

@@ -60,6 +60,18 @@ CASES = {
         NewSchema(columns(ID), first=True, device_table={"id": "INTEGER", "mode": "TEXT"}),
         AMBIGUOUS,
     ),
+    "an affinity changed since an older schema": (
+        after_accepted(ID, MODE, FLOW, bound=BOUND | {"flow"}, affinities={"flow": "TEXT"}),
+        BREAKING,
+    ),
+    "an affinity changed, and nothing else is known": (
+        NewSchema(columns(ID), bound=BOUND, affinities={"id": "TEXT"}),
+        BREAKING,
+    ),
+    "the affinity of the schema accepted last counts": (
+        after_accepted(ID, MODE, affinities={"mode": "INTEGER"}),
+        MAPPED,
+    ),
     "two bound columns under one key": (
         after_accepted(ID, MODE, under_one_key=BOUND),
         AMBIGUOUS,
@@ -120,6 +132,7 @@ def test_the_difference_names_the_columns() -> None:
         columns(ID, MODE, "gone:TEXT"),
         BOUND,
         device_table={"flow": "TEXT"},
+        affinities={"mode": "REAL", "site": "INTEGER"},
         under_one_key=frozenset({"mode", "flow"}),
     )
 
@@ -127,7 +140,7 @@ def test_the_difference_names_the_columns() -> None:
         added=("flow", "site"),
         added_not_null=("site",),
         dropped=("gone",),
-        affinity_changed=("mode",),
+        affinity_changed=("mode", "site"),
         pk_changed=("id", "site"),
         null_rule_changed=("id", "mode"),
         unlike_device_table=("flow",),
