@@ -22,6 +22,7 @@ def pin_rules(
     own = _by_scope(tx, ((ScopeKind.DEVICE, device_id) for device_id in known), approved_only=True)
     pauses = tx.pauses.of_devices(known)
     lapsed, backlog = _by_device(tx.reviews.lapsed(pauses)), tx.backlog.tables_of(known)
+    rejected = _by_device_and_table(tx.reviews.rejected(known))
     for device in devices:
         name = device.device_id or ""
         device.rules = DeviceRules(
@@ -30,6 +31,7 @@ def pin_rules(
             lapsed.get(name, []),
             _approved(own, name),
             backlog.get(name, []),
+            rejected.get(name, {}),
         )
         _let_lapse(device.rules)
     return _project_rules(tx, {NO_PROJECT, *filter(None, projects.values())}, default)
@@ -44,6 +46,15 @@ def _by_device(lineages: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for device_id, table in lineages:
         found.setdefault(device_id, []).append(table)
+    return found
+
+
+def _by_device_and_table(
+    schemas: Iterable[tuple[str, str, str]],
+) -> dict[str, dict[str, list[str]]]:
+    found: dict[str, dict[str, list[str]]] = {}
+    for device_id, table, schema_hash in schemas:
+        found.setdefault(device_id, {}).setdefault(table, []).append(schema_hash)
     return found
 
 

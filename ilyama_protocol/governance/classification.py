@@ -70,7 +70,8 @@ class NewSchema:
     `columns` is None when the device never sent them, `last_accepted` when nothing was accepted
     before or its columns are not known. It is the `first` when no batch came with another before.
     `device_table` are the affinities of the table that the project's devices share, `affinities`
-    those that columns had in the newest of the accepted schemas that show them.
+    those that columns had in the newest of the accepted schemas that show them. `rejected` tells
+    that a person refused it to its device.
     """
 
     columns: Columns | None
@@ -82,11 +83,12 @@ class NewSchema:
     device_table: Mapping[str, str] = field(default_factory=dict)
     affinities: Mapping[str, str] = field(default_factory=dict)
     under_one_key: frozenset[str] = frozenset()
+    rejected: bool = False
 
     @property
     def needs_a_person(self) -> bool:
         """Whether no policy may accept it, whatever its class."""
-        return not self.approved and bool(self.under_one_key)
+        return not self.approved and (self.rejected or bool(self.under_one_key))
 
     @cached_property
     def diff(self) -> SchemaDiff:

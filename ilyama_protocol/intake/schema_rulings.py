@@ -235,6 +235,7 @@ class SchemaRulings:
             columns,
             is_first=is_first,
             approved=batch.schema_hash in approvals,
+            rejected=batch.schema_hash in self._device.rejected.get(batch.source_table, ()),
         )
         ruling = rule_on(schema, rules.policy, paused=batch.source_table in self._pauses)
         staged_for = ruling.course.staged_for
@@ -285,7 +286,7 @@ class _Before:
         self._accepted = accepted
 
     def compared_with(
-        self, columns: Columns | None, *, is_first: bool, approved: bool
+        self, columns: Columns | None, *, is_first: bool, approved: bool, rejected: bool
     ) -> NewSchema:
         """A new schema beside what was there before."""
         bound = [decided_columns(names, binding) for names, binding in self._bindings]
@@ -299,6 +300,7 @@ class _Before:
             device_table=self._device_table,
             affinities=self._affinities(),
             under_one_key=_under_one_key(self._source_table, self._joined(columns or ())),
+            rejected=rejected,
         )
 
     def inherited_by(self, columns: Columns | None) -> Actions | None:

@@ -301,6 +301,19 @@ class Reviews:
         return [(device_id, table) for device_id, table in self._connection.execute(statement)]
 
 
+    def rejected(self, device_ids: Iterable[str]) -> list[tuple[str, str, str]]:
+        """The devices, tables and hashes of schemas on which the last word was a rejection."""
+        newer = SCHEMA_REVIEW.alias("newer").c
+        key = ("device_id", "source_table", "schema_hash")
+        is_newer = (*(newer[name] == _R[name] for name in key), newer.review_id > _R.review_id)
+        query = select(*(_R[name] for name in key)).where(
+            _R.device_id.in_(list(device_ids)),
+            _R.state == ReviewState.REJECTED,
+            ~exists().where(*is_newer),
+        )
+        rows = self._connection.execute(query)
+        return [(device_id, table, schema_hash) for device_id, table, schema_hash in rows]
+
 def narrowed(wanted: ReviewFilter) -> list[ColumnElement[bool]]:
     """The conditions that a filter stands for."""
     named = wanted._asdict().items()

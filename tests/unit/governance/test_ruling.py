@@ -88,6 +88,9 @@ NOT_FOR_POLICIES = [
     NewSchema(OLD, OLD, BOUND, under_one_key=MEETING),
     NewSchema(columns("id:INTEGER:pk1:nn", "mode:TEXT"), OLD, BOUND, under_one_key=MEETING),
     NewSchema(OLD, first=True, under_one_key=MEETING),
+    NewSchema(OLD, OLD, BOUND, rejected=True),
+    NewSchema(columns("id:INTEGER:pk1:nn", "mode:TEXT"), OLD, BOUND, rejected=True),
+    NewSchema(OLD, first=True, rejected=True),
 ]
 
 

@@ -325,3 +325,28 @@ def test_the_affinity_of_an_ignored_column_binds_nothing() -> None:
     met = ruled(batch(change(3), schema=CHANGED), state=first.decisions.state.copy())
 
     assert outcomes(met) == ["accepted"]
+
+
+def test_a_schema_that_a_person_rejected_no_policy_accepts() -> None:
+    first = ruled(batch(change(1), schema=ONE), policy=STRICT)
+    rejected = DeviceRules(
+        pauses={TABLE: ["schema_review"]}, rejected={TABLE: [hash_of(ONE), hash_of(TWO)]}
+    )
+    state = first.decisions.state
+
+    met = ruled(batch(change(2), schema=ONE), state=state.copy(), device=rejected)
+    bound = ruled(
+        batch(change(2), schema=TWO), state=state.copy(), device=rejected, bound={"v": IGNORE}
+    )
+
+    assert outcomes(met) == outcomes(bound) == ["schema_review"]
+    assert not met.decisions.schemas.accepted_by_policy
+    assert met.decisions.state.lineages[TABLE].accepted == {}
+
+
+def test_a_rejected_schema_is_accepted_once_its_project_approves_it() -> None:
+    device = DeviceRules("waterworks", rejected={TABLE: [hash_of(ONE)]})
+
+    met = ruled(batch(change(1), schema=ONE), device=device, approved={hash_of(ONE): None})
+
+    assert outcomes(met) == ["accepted"]
