@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
     ColumnElement,
     Connection,
     FromClause,
+    Row,
     and_,
     exists,
     func,
@@ -22,7 +23,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
-from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Actions, Binding
 from ilyama_protocol.governance.reviews import ReviewState
 from ilyama_protocol.intake.lineage_rulings import StagingReason
@@ -33,11 +33,10 @@ from ilyama_resources.postgres.schema import (
     SCHEMA_BINDING,
     SCHEMA_REVIEW,
     STAGED_BACKLOG,
-    TABLE_SCHEMA,
 )
+from ilyama_resources.postgres.table_schemas import Columns, TableSchemas
 
 _actions = msgspec.json.Decoder(Actions)
-_columns = msgspec.json.Decoder(tuple[SchemaColumn, ...])
 
 
 class ScopeKind(StrEnum):
@@ -69,7 +68,7 @@ class StoredBinding(NamedTuple):
     schema_hash: str
     holds_from: int
     actions: Actions | None
-    columns: tuple[SchemaColumn, ...] | None
+    columns: Columns | None
     approved: bool
 
 
@@ -108,14 +107,15 @@ class Bindings:
         """What is bound in the given scopes, the oldest first; not what still keeps pauses."""
         c = SCHEMA_BINDING.c
         wanted = [c.holding.is_(False), *([c.review_id.is_not(None)] if approved_only else ())]
-        joined = SCHEMA_BINDING.outerjoin(TABLE_SCHEMA, TABLE_SCHEMA.c.schema_hash == c.schema_hash)
         query = (
-            select(*_KEY, c.holds_from, c.actions, TABLE_SCHEMA.c.columns, c.review_id)
-            .select_from(joined)
+            select(*_KEY, c.holds_from, c.actions, c.review_id)
             .where(tuple_(c.scope_kind, c.scope_id).in_(these(scopes)), *wanted)
             .order_by(c.bound_at, *_KEY)
         )
-        return [_binding(*row) for row in self._connection.execute(query)]
+        rows = self._connection.execute(query).all()
+        places = {(row.source_table, row.schema_hash) for row in rows}
+        columns = TableSchemas(self._connection).of_tables(places)
+        return [_binding(row, columns.get((row.source_table, row.schema_hash))) for row in rows]
 
     def bind(
         self,
@@ -242,22 +242,13 @@ def _is_bound(of: FromClause, *conditions: ColumnElement[bool]) -> ColumnElement
     )
 
 
-def _binding(
-    scope_kind: str,
-    scope_id: str,
-    source_table: str,
-    schema_hash: str,
-    holds_from: int,
-    actions: str | None,
-    columns: str | None,
-    review_id: int | None,
-) -> StoredBinding:
+def _binding(row: Row[Any], columns: Columns | None) -> StoredBinding:
     return StoredBinding(
-        BindingScope(scope_kind, scope_id),
-        source_table,
-        schema_hash,
-        holds_from,
-        None if actions is None else _actions.decode(actions),
-        None if columns is None else _columns.decode(columns),
-        review_id is not None,
+        BindingScope(row.scope_kind, row.scope_id),
+        row.source_table,
+        row.schema_hash,
+        row.holds_from,
+        None if row.actions is None else _actions.decode(row.actions),
+        columns,
+        row.review_id is not None,
     )
