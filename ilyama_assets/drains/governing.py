@@ -95,6 +95,8 @@ def _project_rules(
         for binding in bindings:
             scope = PolicyScope(project, binding.source_table)
             _take_in(_table_rules(rules, scope, default, choices), binding)
+        for binding in sorted(bindings, key=lambda binding: binding.bound_at):
+            _give_affinities(rules[project].tables[binding.source_table], binding)
     return rules
 
 
@@ -108,10 +110,15 @@ def _table_rules(
 
 
 def _take_in(rules: TableRules, binding: StoredBinding) -> None:
-    """Add what one schema binds; of a column's affinity the first that was bound stands."""
-    bound, columns = Binding.approved(binding.holds_from, binding.actions), binding.columns or ()
-    rules.device_table = shared_affinities(columns, binding.actions) | rules.device_table
+    """Add what one schema binds; of a column the last that was decided stands."""
     if binding.approved:
-        names = [column.name for column in columns] or (binding.actions or {})
+        bound = Binding.approved(binding.holds_from, binding.actions)
+        names = [column.name for column in binding.columns or ()] or (binding.actions or {})
         rules.approved[binding.schema_hash] = binding.actions
         rules.bound |= {name: bound.action(name) for name in names}
+
+
+def _give_affinities(rules: TableRules, binding: StoredBinding) -> None:
+    """Add the affinities of one schema; of a column the first that was bound stands."""
+    told = shared_affinities(binding.columns or (), binding.actions)
+    rules.device_table = told | rules.device_table

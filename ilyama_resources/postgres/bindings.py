@@ -14,6 +14,7 @@ from sqlalchemy import (
     FromClause,
     Row,
     and_,
+    case,
     exists,
     func,
     or_,
@@ -61,7 +62,10 @@ class BindingScope(NamedTuple):
 
 
 class StoredBinding(NamedTuple):
-    """A schema that was accepted; `approved` by a person, not by a policy."""
+    """A schema that was accepted; `approved` by a person, not by a policy.
+
+    It is bound since `bound_at`; an approval that replaced what a policy bound came later.
+    """
 
     scope: BindingScope
     source_table: str
@@ -70,6 +74,7 @@ class StoredBinding(NamedTuple):
     actions: Actions | None
     columns: Columns | None
     approved: bool
+    bound_at: datetime
 
 
 class PolicyAcceptance(NamedTuple):
@@ -104,13 +109,17 @@ class Bindings:
     def of(
         self, scopes: Iterable[BindingScope], *, approved_only: bool = False
     ) -> list[StoredBinding]:
-        """What is bound in the given scopes, the oldest first; not what still keeps pauses."""
-        c = SCHEMA_BINDING.c
+        """What is bound in the given scopes, in the order in which it was decided or accepted.
+
+        What still keeps pauses is not.
+        """
+        c, review = SCHEMA_BINDING.c, SCHEMA_REVIEW.c
         wanted = [c.holding.is_(False), *([c.review_id.is_not(None)] if approved_only else ())]
         query = (
-            select(*_KEY, c.holds_from, c.actions, c.review_id)
+            select(*_KEY, c.holds_from, c.actions, c.review_id, c.bound_at)
+            .select_from(SCHEMA_BINDING.outerjoin(SCHEMA_REVIEW, review.review_id == c.review_id))
             .where(tuple_(c.scope_kind, c.scope_id).in_(these(scopes)), *wanted)
-            .order_by(c.bound_at, *_KEY)
+            .order_by(func.coalesce(review.decided_at, c.bound_at), *_KEY)
         )
         rows = self._connection.execute(query).all()
         places = {(row.source_table, row.schema_hash) for row in rows}
@@ -128,7 +137,11 @@ class Bindings:
         holding: bool,
         review_id: int,
     ) -> None:
-        """Bind what was approved; it replaces what a policy, or a held approval, bound before."""
+        """Bind what was approved; it replaces what a policy, or a held approval, bound before.
+
+        What a policy had bound keeps its place among those that say what affinities columns have;
+        a held approval had none.
+        """
         statement = insert(SCHEMA_BINDING).values(
             scope_kind=scope.scope_kind,
             scope_id=scope.scope_id,
@@ -141,10 +154,11 @@ class Bindings:
             bound_at=datetime.now(UTC),
         )
         new = ("actions", "holds_from", "holding", "review_id")
+        values = {name: statement.excluded[name] for name in new}
+        was = SCHEMA_BINDING.c
+        since = case((was.holding, statement.excluded.bound_at), else_=was.bound_at)
         self._connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=_KEY, set_={name: statement.excluded[name] for name in new}
-            )
+            statement.on_conflict_do_update(index_elements=_KEY, set_=values | {"bound_at": since})
         )
 
     def decide(self, review_id: int, actions: Actions | None) -> bool:
@@ -251,4 +265,5 @@ def _binding(row: Row[Any], columns: Columns | None) -> StoredBinding:
         None if row.actions is None else _actions.decode(row.actions),
         columns,
         row.review_id is not None,
+        row.bound_at,
     )

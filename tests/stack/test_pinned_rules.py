@@ -70,6 +70,52 @@ def rules_of(gateway: Gateway, device_id: str) -> DeviceRules:
     return device.rules
 
 
+def test_what_was_decided_last_of_a_column_stands(gateway: Gateway) -> None:
+    """An approval that replaces what a policy bound first is as young as any other."""
+    register(gateway, "a-1", "a-2", project="a")
+    announced(gateway, SCHEMA, TEXTS)
+    accepted(gateway, HASH)
+    queue(gateway, asked("a-1", TEXTS_HASH, columns=TEXTS), asked("a-2"))
+    names = [column.name for column in SCHEMA]
+    approved(gateway, TEXTS_HASH, mirrored(names) | {"mode": IGNORE})
+    approved(gateway, HASH, mirrored(names) | {"flow": IGNORE})
+
+    rules = pinned(gateway)
+
+    assert rules.bound["mode"] == MIRRORED
+    assert rules.bound["flow"] == IGNORE
+
+
+def test_the_affinities_that_were_bound_first_stay_whoever_approves_them_later(
+    gateway: Gateway,
+) -> None:
+    register(gateway, "a-1", "a-2", project="a")
+    announced(gateway, SCHEMA, TEXTS)
+    accepted(gateway, HASH)
+    queue(gateway, asked("a-1", TEXTS_HASH, columns=TEXTS), asked("a-2"))
+    names = [column.name for column in SCHEMA]
+    approved(gateway, TEXTS_HASH, mirrored(names))
+    approved(gateway, HASH, mirrored(names))
+
+    assert pinned(gateway).device_table["flow"] == "REAL"
+
+
+def test_a_held_approval_gives_no_affinities_before_all_of_it_is_decided(gateway: Gateway) -> None:
+    register(gateway, "a-1", project="a")
+    announced(gateway, SCHEMA, TEXTS)
+    queue(gateway, asked("a-1", TEXTS_HASH, columns=TEXTS))
+    names = [column.name for column in TEXTS]
+    approved(gateway, TEXTS_HASH, mirrored(names) | {"id": DEFER})
+    accepted(gateway, HASH)
+    assert pinned(gateway).device_table["flow"] == "REAL"
+
+    (held,) = reviews(gateway)
+    reviewing(gateway).reopen(act_on(held))
+    approved(gateway, TEXTS_HASH, mirrored(names))
+
+    assert pinned(gateway).device_table["flow"] == "REAL"
+
+
 def test_a_rejected_schema_is_known_to_be_until_it_is_asked_about_again(gateway: Gateway) -> None:
     register(gateway, "a-1", "a-2", project="a")
     queue(gateway, asked("a-1"), asked("a-2"))
