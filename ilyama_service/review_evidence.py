@@ -84,11 +84,11 @@ def evidence_of(
     sample = staged_sample(warehouse, sums, most=MOST_ROWS, most_bytes=MOST_BYTES)
     rows = _typed(tx, review, sample)
     staged = Staged(sum(s.rows for s in sums), sum(s.bytes for s in sums))
-    last = review.evidence.get("last_accepted")
+    table, last = review.source_table, review.evidence.get("last_accepted")
     return Evidence(
         diff=review.evidence.get("diff", {}),
         last_accepted=last,
-        last_accepted_columns=None if last is None else tx.device_states.columns_of(last),
+        last_accepted_columns=None if last is None else tx.device_states.columns_of(table, last),
         senders=_senders(alike, devices),
         staged=staged,
         downstream=_downstream(review, chosen, rows),

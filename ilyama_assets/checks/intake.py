@@ -24,6 +24,7 @@ from ilyama_assets.tables import (
 LEDGER_BALANCE = "ledger_balance"
 ONE_ROW_PER_KEY = "one_row_per_dedup_key"
 ONE_SAMPLE_PER_PLACE = "one_sample_per_row_of_a_batch"
+ONE_VALUE_PER_MOMENT = "one_value_per_moment"
 _WORDS = {"conflict": "in conflict"}
 _HELD = "Intake is held at this drain. `ilyama drains` shows it; nothing of it is visible yet."
 
@@ -45,6 +46,15 @@ INTAKE_CHECKS = [
         asset=TELEMETRY_SAMPLES.name,
         blocking=True,
         description="No two samples that a drain adds are the same row of the same batch.",
+    ),
+    *(
+        AssetCheckSpec(
+            ONE_VALUE_PER_MOMENT,
+            asset=contract.name,
+            blocking=True,
+            description="No two datapoints that a drain adds are of one series and moment.",
+        )
+        for contract in (METRIC_DATAPOINT, STATE_DATAPOINT)
     ),
     *(
         AssetCheckSpec(
@@ -90,6 +100,15 @@ def intake_check_results(run: RunReport) -> Iterator[AssetCheckResult]:
         advice=_HELD,
     )
     for contract in (METRIC_DATAPOINT, STATE_DATAPOINT):
+        repeated = run.repeated_points.get(contract.name, [])
+        yield report(
+            asset=contract.name,
+            check=ONE_VALUE_PER_MOMENT,
+            passed=not repeated,
+            counts={"rows written": run.written[contract.name], "repeated": len(repeated)},
+            sample=[{"datapoint_id": found} for found in repeated],
+            advice=_HELD,
+        )
         for rule in DATAPOINT_RULES:
             yield report(
                 asset=contract.name,

@@ -22,6 +22,7 @@ def pin_rules(
     own = _by_scope(tx, ((ScopeKind.DEVICE, device_id) for device_id in known), approved_only=True)
     pauses = tx.pauses.of_devices(known)
     lapsed, backlog = _by_device(tx.reviews.lapsed(pauses)), tx.backlog.tables_of(known)
+    rejected = _by_device_and_table(tx.reviews.rejected(known))
     for device in devices:
         name = device.device_id or ""
         device.rules = DeviceRules(
@@ -30,6 +31,7 @@ def pin_rules(
             lapsed.get(name, []),
             _approved(own, name),
             backlog.get(name, []),
+            rejected.get(name, {}),
         )
         _let_lapse(device.rules)
     return _project_rules(tx, {NO_PROJECT, *filter(None, projects.values())}, default)
@@ -44,6 +46,15 @@ def _by_device(lineages: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for device_id, table in lineages:
         found.setdefault(device_id, []).append(table)
+    return found
+
+
+def _by_device_and_table(
+    schemas: Iterable[tuple[str, str, str]],
+) -> dict[str, dict[str, list[str]]]:
+    found: dict[str, dict[str, list[str]]] = {}
+    for device_id, table, schema_hash in schemas:
+        found.setdefault(device_id, {}).setdefault(table, []).append(schema_hash)
     return found
 
 
@@ -84,6 +95,8 @@ def _project_rules(
         for binding in bindings:
             scope = PolicyScope(project, binding.source_table)
             _take_in(_table_rules(rules, scope, default, choices), binding)
+        for binding in sorted(bindings, key=lambda binding: binding.bound_at):
+            _give_affinities(rules[project].tables[binding.source_table], binding)
     return rules
 
 
@@ -97,10 +110,15 @@ def _table_rules(
 
 
 def _take_in(rules: TableRules, binding: StoredBinding) -> None:
-    """Add what one schema binds; of a column's affinity the first that was bound stands."""
-    bound, columns = Binding.approved(binding.holds_from, binding.actions), binding.columns or ()
-    rules.device_table = shared_affinities(columns, binding.actions) | rules.device_table
+    """Add what one schema binds; of a column the last that was decided stands."""
     if binding.approved:
-        names = [column.name for column in columns] or (binding.actions or {})
+        bound = Binding.approved(binding.holds_from, binding.actions)
+        names = [column.name for column in binding.columns or ()] or (binding.actions or {})
         rules.approved[binding.schema_hash] = binding.actions
         rules.bound |= {name: bound.action(name) for name in names}
+
+
+def _give_affinities(rules: TableRules, binding: StoredBinding) -> None:
+    """Add the affinities of one schema; of a column the first that was bound stands."""
+    told = shared_affinities(binding.columns or (), binding.actions)
+    rules.device_table = told | rules.device_table

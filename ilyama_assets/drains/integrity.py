@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ilyama_assets.checks.rules import keeps_lineage_rule, keeps_owner_rule
 from ilyama_assets.drains.orders import Findings
+from ilyama_assets.drains.repeated_points import repeated_points
 from ilyama_assets.tables import (
     BATCH_LEDGER,
     METRIC_DATAPOINT,
@@ -79,6 +80,8 @@ class TaskIntegrity:
         for name in _KINDS:
             for part in tables.get(name, ()):
                 self._rules(part)
+            if parts := tables.get(name, []):
+                self._points(name, pa.concat_tables(parts))
         for part in tables.get(QUARANTINED_DATAPOINTS.name, ()):
             counts = pc.value_counts(part["reason"])
             held = self.findings.quarantined
@@ -91,6 +94,10 @@ class TaskIntegrity:
         wrong = np.flatnonzero(accounted != _longs(ledger, "rows_received"))
         for i in wrong[:SAMPLE].tolist():
             self.findings.unbalanced.append(_place(ledger, i))
+
+    def _points(self, name: str, points: pa.Table) -> None:
+        if repeated := repeated_points(points):
+            self.findings.repeated_points[name] = repeated
 
     def _rules(self, points: pa.Table) -> None:
         for name, keeps in RULES.items():

@@ -120,6 +120,8 @@ class Findings(msgspec.Struct):
     quarantined: dict[str, int] = {}
     out_of_window: int = 0
     repeated_samples: list[str] = []
+    repeated_points: dict[str, list[str]] = {}
+    """The ids of datapoints that are there twice, by table."""
 
 
 class TaskFailed(msgspec.Struct):

@@ -34,6 +34,7 @@ class RunReport:
     unbalanced: list[str] = field(default_factory=list)
     repeated_keys: list[str] = field(default_factory=list)
     repeated_samples: list[str] = field(default_factory=list)
+    repeated_points: dict[str, list[str]] = field(default_factory=dict)
     rule_breaches: Counter[str] = field(default_factory=Counter)
 
     def add(self, report: DrainReport) -> None:
@@ -53,6 +54,8 @@ class RunReport:
         self.unbalanced += report.integrity.unbalanced
         self.repeated_keys += report.integrity.repeated_keys
         self.repeated_samples += report.integrity.repeated_samples
+        for table, ids in report.integrity.repeated_points.items():
+            self.repeated_points[table] = self.repeated_points.get(table, []) + ids
         self.rule_breaches.update(report.integrity.rule_breaches)
 
     def _add_ledger(self, encoded: bytes) -> None:

@@ -63,6 +63,7 @@ class IntegrityReport(msgspec.Struct):
     repeated_keys: list[str]
     rule_breaches: dict[str, int]
     repeated_samples: list[str] = []
+    repeated_points: dict[str, list[str]] = {}
 
     @property
     def balanced(self) -> bool:
@@ -81,6 +82,10 @@ class IntegrityReport(msgspec.Struct):
             found.append(f"row keys are not unique: {', '.join(self.repeated_keys)}")
         if self.repeated_samples:
             found.append(f"samples are not unique: {', '.join(self.repeated_samples)}")
+        found += [
+            f"ids in {table} are not unique: {', '.join(ids)}"
+            for table, ids in self.repeated_points.items()
+        ]
         found += [f"{count} rows break {rule}" for rule, count in self.rule_breaches.items()]
         return found
 
@@ -121,6 +126,7 @@ def integrity_of(seal: Seal, *, received: int) -> IntegrityReport:
         findings.repeated_keys,
         findings.rule_breaches,
         findings.repeated_samples,
+        findings.repeated_points,
     )
 
 
@@ -131,6 +137,8 @@ def _joined(findings: Iterable[Findings]) -> Findings:
         joined.unbalanced += found.unbalanced
         joined.repeated_keys += found.repeated_keys
         joined.repeated_samples += found.repeated_samples
+        for table, ids in found.repeated_points.items():
+            joined.repeated_points[table] = joined.repeated_points.get(table, []) + ids
         for rule, count in found.rule_breaches.items():
             joined.rule_breaches[rule] = joined.rule_breaches.get(rule, 0) + count
         for reason, count in found.quarantined.items():

@@ -84,11 +84,17 @@ class Binding(msgspec.Struct, frozen=True, array_like=True):
         decided = (self.decided or {}) | dict.fromkeys(actions, since)
         return Binding(self.holds_from, (self.actions or {}) | actions, decided, self.only_named)
 
-    def key(self, source_table: str, column: str) -> str | None:
-        """The datapoint key of a column, None when it gives no datapoint."""
+    def keys(self, source_table: str, columns: Iterable[str]) -> dict[str, str]:
+        """The datapoint keys of the columns that give datapoints, each of one column only.
+
+        Of two under one key that with an action has it, and of two with actions the first by name:
+        a row has one value of a key, whatever was bound before that was made sure of.
+        """
         if self.actions is None:
-            return key_of(source_table, column)
-        return key_under(self.action(column), source_table, column)
+            return {column: key_of(source_table, column) for column in columns}
+        owners = _owners(source_table, self.actions)
+        keys = ((name, key_under(self.action(name), source_table, name)) for name in columns)
+        return {name: key for name, key in keys if key and owners.get(key, name) == name}
 
 
 USUAL = Binding(0)
@@ -107,6 +113,26 @@ def key_under(action: ColumnAction, source_table: str, column: str) -> str | Non
     if action.verb in SILENT:
         return None
     return action.key or key_of(source_table, column)
+
+
+def meeting(source_table: str, actions: Actions) -> dict[str, str]:
+    """The columns whose key another column of their row has, each with that other.
+
+    They would be two values of one key at one moment.
+    """
+    owners = _owners(source_table, actions)
+    keys = ((name, key_under(action, source_table, name)) for name, action in actions.items())
+    return {name: owners[key] for name, key in keys if key and owners[key] != name}
+
+
+def _owners(source_table: str, actions: Actions) -> dict[str, str]:
+    """The column that each key is of: of several, the first by name."""
+    owners: dict[str, str] = {}
+    for column, action in sorted(actions.items()):
+        key = key_under(action, source_table, column)
+        if key is not None:
+            owners.setdefault(key, column)
+    return owners
 
 
 def mirrored(columns: Iterable[str]) -> Actions:
@@ -233,11 +259,6 @@ class Approval(NamedTuple):
             yield ActionFault(column, "the policy does not allow to create datapoint keys")
 
     def _meeting(self) -> Iterator[ActionFault]:
-        """Two columns of one row under one key would be two values at one moment."""
-        taken: dict[str, str] = {}
-        for column, action in sorted(self.actions.items()):
-            key = key_under(action, self.source_table, column)
-            if key is not None and key in taken:
-                yield ActionFault(column, f"its key {key} is taken by {taken[key]}")
-            elif key is not None:
-                taken[key] = column
+        for column, other in sorted(meeting(self.source_table, self.actions).items()):
+            key = key_under(self.actions[column], self.source_table, column)
+            yield ActionFault(column, f"its key {key} is taken by {other}")

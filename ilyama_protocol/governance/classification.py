@@ -26,7 +26,11 @@ class SchemaClass(StrEnum):
 
 
 class SchemaDiff(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the columns of a schema differ from those accepted last; each list is sorted."""
+    """How the columns of a schema differ from those accepted last; each list is sorted.
+
+    The affinity of a column is compared with that which it had when it was accepted last, be it in
+    an older schema.
+    """
 
     added: tuple[str, ...] = ()
     added_not_null: tuple[str, ...] = ()
@@ -36,6 +40,8 @@ class SchemaDiff(msgspec.Struct, frozen=True, omit_defaults=True):
     null_rule_changed: tuple[str, ...] = ()
     unlike_device_table: tuple[str, ...] = ()
     unbound: tuple[str, ...] = ()
+    under_one_key: tuple[str, ...] = ()
+    """Columns that older bindings put under one datapoint key; so they are unbound too."""
 
     @property
     def breaks(self) -> bool:
@@ -52,8 +58,9 @@ class SchemaDiff(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def only_adds(self) -> bool:
-        """Whether there are new columns, and nothing else is different."""
-        return bool(self.added) and not self.breaks and not self.null_rule_changed
+        """Whether there are new columns, and nothing else is different or in question."""
+        unclear = self.breaks or self.null_rule_changed or self.under_one_key
+        return bool(self.added) and not unclear
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,9 @@ class NewSchema:
 
     `columns` is None when the device never sent them, `last_accepted` when nothing was accepted
     before or its columns are not known. It is the `first` when no batch came with another before.
-    `device_table` are the affinities of the table that the project's devices share.
+    `device_table` are the affinities of the table that the project's devices share, `affinities`
+    those that columns had in the newest of the accepted schemas that show them. `rejected` tells
+    that a person refused it to its device.
     """
 
     columns: Columns | None
@@ -72,15 +81,27 @@ class NewSchema:
     first: bool = False
     accepted_before: bool = True
     device_table: Mapping[str, str] = field(default_factory=dict)
+    affinities: Mapping[str, str] = field(default_factory=dict)
+    under_one_key: frozenset[str] = frozenset()
+    rejected: bool = False
+
+    @property
+    def needs_a_person(self) -> bool:
+        """Whether no policy may accept it, whatever its class."""
+        return not self.approved and (self.rejected or bool(self.under_one_key))
 
     @cached_property
     def diff(self) -> SchemaDiff:
         """The columns compared; empty where there is nothing to compare."""
         if self.columns is None:
             return SchemaDiff()
+        last = {c.name: _affinity(c) for c in self.last_accepted or ()}
+        bound = self.bound - self.under_one_key
         diff = SchemaDiff(
+            affinity_changed=_unlike(self.columns, {**self.affinities, **last}),
             unlike_device_table=_unlike(self.columns, self.device_table),
-            unbound=_sorted(c.name for c in self.columns if c.name not in self.bound),
+            unbound=_sorted(c.name for c in self.columns if c.name not in bound),
+            under_one_key=_sorted(self.under_one_key),
         )
         if self.last_accepted is None:
             return diff
@@ -143,7 +164,6 @@ def _compared(before: Columns, after: Columns, diff: SchemaDiff) -> SchemaDiff:
         added=_sorted(added),
         added_not_null=_sorted(name for name in added if new[name].not_null),
         dropped=_sorted(old.keys() - new.keys()),
-        affinity_changed=_sorted(n for n in both if _affinity(old[n]) != _affinity(new[n])),
         pk_changed=_pk_changes(old, new),
         null_rule_changed=_sorted(n for n in both if old[n].not_null != new[n].not_null),
     )
@@ -161,10 +181,8 @@ def _pk_place(column: SchemaColumn | None) -> int:
     return 0 if column is None else column.pk_ordinal
 
 
-def _unlike(columns: Columns, device_table: Mapping[str, str]) -> tuple[str, ...]:
-    return _sorted(
-        c.name for c in columns if device_table.get(c.name, _affinity(c)) != _affinity(c)
-    )
+def _unlike(columns: Columns, affinities: Mapping[str, str]) -> tuple[str, ...]:
+    return _sorted(c.name for c in columns if affinities.get(c.name, _affinity(c)) != _affinity(c))
 
 
 def _affinity(column: SchemaColumn) -> Affinity:

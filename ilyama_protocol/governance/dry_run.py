@@ -121,15 +121,15 @@ def fits(value: Any, column: SchemaColumn) -> bool:
 
 
 def _is_whole(row: StagedRow, columns: Mapping[str, SchemaColumn], actions: Actions) -> bool:
-    """Whether its key, and what must not be null, have no value that their columns cannot hold."""
+    """Whether its key, and what must not be null, have no value that their columns cannot hold.
+
+    Of columns that are not shown, none has to.
+    """
     if row.op is None:
         return True
-    keys = {name: column for name, column in columns.items() if column.pk_ordinal}
-    required = {
-        name: column
-        for name, column in columns.items()
-        if (column.pk_ordinal or column.not_null) and actions.get(name, MIRRORED).verb not in SILENT
-    }
+    shown = [c for c in columns.values() if actions.get(c.name, MIRRORED).verb not in SILENT]
+    keys = {column.name: column for column in shown if column.pk_ordinal}
+    required = {column.name: column for column in shown if column.pk_ordinal or column.not_null}
     parts = ((row.content, required), (row.pk, keys))
     return all(fits(part.get(name), kept[name]) for part, kept in parts for name in kept)
 

@@ -37,7 +37,7 @@ class DeviceRules(msgspec.Struct):
 
     `lapsed` are tables that were paused for reviews which all were abandoned: they go on with the
     first batch whose schema is accepted. `backlog` are tables of which decided rows wait to be
-    released.
+    released. `rejected` are the schemas, by table, on which the last word of a person was no.
     """
 
     project_id: str | None = None
@@ -45,3 +45,4 @@ class DeviceRules(msgspec.Struct):
     lapsed: list[str] = []
     approved: dict[str, dict[str, Actions | None]] = {}
     backlog: list[str] = []
+    rejected: dict[str, list[str]] = {}

@@ -85,6 +85,6 @@ def course_of_accepted(*, paused: bool) -> Course:
 def rule_on(schema: NewSchema, policy: Policy, *, paused: bool) -> Ruling:
     """What happens to a batch whose schema is new to its lineage."""
     schema_class = classify(schema)
-    permitted = PERMISSIONS[schema_class](schema, policy)
+    permitted = not schema.needs_a_person and PERMISSIONS[schema_class](schema, policy)
     standing = Standing.PERMITTED if permitted else Standing.UNDECIDED
     return Ruling(schema_class, COURSES[standing, paused])

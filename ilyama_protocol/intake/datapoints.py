@@ -80,8 +80,10 @@ def _of_columns(
     binding: Binding,
 ) -> list[Points]:
     points: list[Points] = []
-    for column, (at, values) in batch.contents.of(rows).items():
-        key = binding.key(batch.source_table, column)
+    columns = batch.contents.of(rows)
+    keys = binding.keys(batch.source_table, columns)
+    for column, (at, values) in columns.items():
+        key = keys.get(column)
         if key is None:
             continue
         if affinities is None:

@@ -1,6 +1,7 @@
 """Rows that cannot be materialized: a value of a key or NOT NULL column is of the wrong kind.
 
-Elsewhere such a value is merely quarantined; here its row would lose what makes it that row. Every
+Elsewhere such a value is merely quarantined; here its row would lose what makes it that row. Of a
+column that is ignored nothing is shown that could be lost: its row is told by the whole key. Every
 number fits a column of numbers, and null fits every column: whether one that is NOT NULL may be
 null was for the device's own database to say. Most batches have no misfit at all, which the types
 of whole columns tell.
@@ -16,7 +17,7 @@ import msgspec
 import numpy as np
 
 from ilyama_protocol.fingerprint import METRIC_AFFINITIES
-from ilyama_protocol.governance.bindings import Binding
+from ilyama_protocol.governance.bindings import SILENT, Binding
 from ilyama_protocol.intake.datapoints import (
     KIND_MISMATCH,
     Points,
@@ -35,15 +36,15 @@ class Misfits:
     def __init__(
         self, source_table: str, schema: BoundSchema, keys: KnownKeys, binding: Binding
     ) -> None:
+        """Judge by the columns that the binding shows: a value fits what it is not put into."""
+        shown = [c for c in schema.columns if binding.action(c.name).verb not in SILENT]
+        required = [column.name for column in shown if column.pk_ordinal or column.not_null]
+        self.binding = binding
         self._keys = keys
-        self._required = {
-            binding.key(source_table, column.name)
-            for column in schema.columns
-            if column.pk_ordinal or column.not_null
-        }
+        self._required = {*binding.keys(source_table, required).values()}
         self._metric_members = {
             column.name: column.decl_type_affinity in METRIC_AFFINITIES
-            for column in schema.columns
+            for column in shown
             if column.pk_ordinal
         }
         self._judged = np.zeros(0, np.int8)

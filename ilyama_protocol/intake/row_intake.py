@@ -132,10 +132,9 @@ class RowIntake:
     ) -> set[int]:
         if judged.in_force is None:
             return set()
-        place = batch.source_table, batch.schema_hash
+        place, binding = (batch.source_table, batch.schema_hash), judged.ruled.binding
         found = self._misfits_of.get(place)
-        if found is None:
-            binding = judged.ruled.binding
+        if found is None or found.binding is not binding:
             found = Misfits(batch.source_table, judged.in_force, self._keys, binding)
             self._misfits_of[place] = found
         return found.among(told.rows, points, told.key_numbers)

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from ilyama_protocol.governance.bindings import (
     DEFERRED,
+    SILENT,
     USUAL,
     Actions,
     Binding,
     decided_columns,
     joined,
+    meeting,
     mirrored,
     stored_actions,
 )
@@ -179,11 +181,16 @@ class SchemaRulings:
     def _caught_up(
         self, schema: TableBatch, lineage: LineageState, binding: Binding, *, since: int
     ) -> Binding:
-        """A binding with what was decided meanwhile of columns that were left for later."""
+        """A binding with what was decided meanwhile of columns that were left for later.
+
+        One whose key another column of the schema has stays left: elsewhere it may be free.
+        """
         if not (left := [*binding.deferred, *self._named_since(schema, binding)]):
             return binding
         said = self._said_of(schema, lineage, left)
-        decided = {name: said[name] for name in left if said.get(name, DEFERRED) != DEFERRED}
+        told = {name: said[name] for name in left if said.get(name, DEFERRED) != DEFERRED}
+        taken = _under_one_key(schema.source_table, (binding.actions or {}) | told)
+        decided = {name: action for name, action in told.items() if name not in taken}
         return binding.deciding(decided, since=since) if decided else binding
 
     def _named_since(self, schema: TableBatch, binding: Binding) -> list[str]:
@@ -220,11 +227,16 @@ class SchemaRulings:
         if known is not None:
             return Ruled(known, self._course(batch).staged_for, accepts=True)
         rules = self._project.of(batch.source_table)
-        before = _Before(lineage, self._accepted_now(batch, lineage, received_at), rules)
+        accepted = self._accepted_now(batch, lineage, received_at)
+        before = _Before(batch.source_table, lineage, accepted, rules)
         approvals = self._approvals(batch.source_table)
         is_first = lineage.first_schema in (None, batch.schema_hash)
-        is_approved = batch.schema_hash in approvals
-        schema = before.compared_with(columns, is_first=is_first, approved=is_approved)
+        schema = before.compared_with(
+            columns,
+            is_first=is_first,
+            approved=batch.schema_hash in approvals,
+            rejected=batch.schema_hash in self._device.rejected.get(batch.source_table, ()),
+        )
         ruling = rule_on(schema, rules.policy, paused=batch.source_table in self._pauses)
         staged_for = ruling.course.staged_for
         if ruling.course.asks_for_review:
@@ -253,7 +265,11 @@ class _Before:
     """What a lineage had accepted before a new schema came, and its project approved."""
 
     def __init__(
-        self, lineage: LineageState, accepted: Mapping[str, Binding], rules: TableRules
+        self,
+        source_table: str,
+        lineage: LineageState,
+        accepted: Mapping[str, Binding],
+        rules: TableRules,
     ) -> None:
         self.last = max(accepted, key=lambda name: accepted[name].holds_from, default=None)
         self._columns = {
@@ -266,9 +282,11 @@ class _Before:
             for schema_hash, columns in self._columns.items()
         ]
         self._device_table = rules.device_table
+        self._source_table = source_table
+        self._accepted = accepted
 
     def compared_with(
-        self, columns: Columns | None, *, is_first: bool, approved: bool
+        self, columns: Columns | None, *, is_first: bool, approved: bool, rejected: bool
     ) -> NewSchema:
         """A new schema beside what was there before."""
         bound = [decided_columns(names, binding) for names, binding in self._bindings]
@@ -280,10 +298,33 @@ class _Before:
             first=is_first and self.last is None,
             accepted_before=self.last is not None,
             device_table=self._device_table,
+            affinities=self._affinities(),
+            under_one_key=_under_one_key(self._source_table, self._joined(columns or ())),
+            rejected=rejected,
         )
 
     def inherited_by(self, columns: Columns | None) -> Actions | None:
         """What older bindings say of the columns; new ones are mirrored."""
-        if columns is None:
-            return None
-        return stored_actions(joined(self._bindings, [column.name for column in columns]))
+        return None if columns is None else stored_actions(self._joined(columns))
+
+    def _joined(self, columns: Columns) -> Actions:
+        return joined(self._bindings, [column.name for column in columns])
+
+    def _affinities(self) -> dict[str, str]:
+        """The affinity of each column in the newest schema that has it, unless it is silent there.
+
+        An approval of a column that is gone does not make it another when it comes back.
+        """
+        known: dict[str, str] = {}
+        for schema_hash in sorted(self._columns, key=lambda name: self._accepted[name].holds_from):
+            for column in self._columns[schema_hash]:
+                known[column.name] = column.decl_type_affinity
+                if self._accepted[schema_hash].action(column.name).verb in SILENT:
+                    del known[column.name]
+        return known
+
+
+def _under_one_key(source_table: str, actions: Actions) -> frozenset[str]:
+    """The columns of one row that share a datapoint key with another."""
+    taken = meeting(source_table, actions)
+    return frozenset({*taken, *taken.values()})

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
     ColumnElement,
     Connection,
     FromClause,
+    Row,
     and_,
+    case,
     exists,
     func,
     or_,
@@ -22,7 +24,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
-from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Actions, Binding
 from ilyama_protocol.governance.reviews import ReviewState
 from ilyama_protocol.intake.lineage_rulings import StagingReason
@@ -33,11 +34,10 @@ from ilyama_resources.postgres.schema import (
     SCHEMA_BINDING,
     SCHEMA_REVIEW,
     STAGED_BACKLOG,
-    TABLE_SCHEMA,
 )
+from ilyama_resources.postgres.table_schemas import Columns, TableSchemas
 
 _actions = msgspec.json.Decoder(Actions)
-_columns = msgspec.json.Decoder(tuple[SchemaColumn, ...])
 
 
 class ScopeKind(StrEnum):
@@ -62,15 +62,19 @@ class BindingScope(NamedTuple):
 
 
 class StoredBinding(NamedTuple):
-    """A schema that was accepted; `approved` by a person, not by a policy."""
+    """A schema that was accepted; `approved` by a person, not by a policy.
+
+    It is bound since `bound_at`; an approval that replaced what a policy bound came later.
+    """
 
     scope: BindingScope
     source_table: str
     schema_hash: str
     holds_from: int
     actions: Actions | None
-    columns: tuple[SchemaColumn, ...] | None
+    columns: Columns | None
     approved: bool
+    bound_at: datetime
 
 
 class PolicyAcceptance(NamedTuple):
@@ -105,17 +109,22 @@ class Bindings:
     def of(
         self, scopes: Iterable[BindingScope], *, approved_only: bool = False
     ) -> list[StoredBinding]:
-        """What is bound in the given scopes, the oldest first; not what still keeps pauses."""
-        c = SCHEMA_BINDING.c
+        """What is bound in the given scopes, in the order in which it was decided or accepted.
+
+        What still keeps pauses is not.
+        """
+        c, review = SCHEMA_BINDING.c, SCHEMA_REVIEW.c
         wanted = [c.holding.is_(False), *([c.review_id.is_not(None)] if approved_only else ())]
-        joined = SCHEMA_BINDING.outerjoin(TABLE_SCHEMA, TABLE_SCHEMA.c.schema_hash == c.schema_hash)
         query = (
-            select(*_KEY, c.holds_from, c.actions, TABLE_SCHEMA.c.columns, c.review_id)
-            .select_from(joined)
+            select(*_KEY, c.holds_from, c.actions, c.review_id, c.bound_at)
+            .select_from(SCHEMA_BINDING.outerjoin(SCHEMA_REVIEW, review.review_id == c.review_id))
             .where(tuple_(c.scope_kind, c.scope_id).in_(these(scopes)), *wanted)
-            .order_by(c.bound_at, *_KEY)
+            .order_by(func.coalesce(review.decided_at, c.bound_at), *_KEY)
         )
-        return [_binding(*row) for row in self._connection.execute(query)]
+        rows = self._connection.execute(query).all()
+        places = {(row.source_table, row.schema_hash) for row in rows}
+        columns = TableSchemas(self._connection).of_tables(places)
+        return [_binding(row, columns.get((row.source_table, row.schema_hash))) for row in rows]
 
     def bind(
         self,
@@ -128,7 +137,11 @@ class Bindings:
         holding: bool,
         review_id: int,
     ) -> None:
-        """Bind what was approved; it replaces what a policy, or a held approval, bound before."""
+        """Bind what was approved; it replaces what a policy, or a held approval, bound before.
+
+        What a policy had bound keeps its place among those that say what affinities columns have;
+        a held approval had none.
+        """
         statement = insert(SCHEMA_BINDING).values(
             scope_kind=scope.scope_kind,
             scope_id=scope.scope_id,
@@ -141,10 +154,11 @@ class Bindings:
             bound_at=datetime.now(UTC),
         )
         new = ("actions", "holds_from", "holding", "review_id")
+        values = {name: statement.excluded[name] for name in new}
+        was = SCHEMA_BINDING.c
+        since = case((was.holding, statement.excluded.bound_at), else_=was.bound_at)
         self._connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=_KEY, set_={name: statement.excluded[name] for name in new}
-            )
+            statement.on_conflict_do_update(index_elements=_KEY, set_=values | {"bound_at": since})
         )
 
     def decide(self, review_id: int, actions: Actions | None) -> bool:
@@ -242,22 +256,14 @@ def _is_bound(of: FromClause, *conditions: ColumnElement[bool]) -> ColumnElement
     )
 
 
-def _binding(
-    scope_kind: str,
-    scope_id: str,
-    source_table: str,
-    schema_hash: str,
-    holds_from: int,
-    actions: str | None,
-    columns: str | None,
-    review_id: int | None,
-) -> StoredBinding:
+def _binding(row: Row[Any], columns: Columns | None) -> StoredBinding:
     return StoredBinding(
-        BindingScope(scope_kind, scope_id),
-        source_table,
-        schema_hash,
-        holds_from,
-        None if actions is None else _actions.decode(actions),
-        None if columns is None else _columns.decode(columns),
-        review_id is not None,
+        BindingScope(row.scope_kind, row.scope_id),
+        row.source_table,
+        row.schema_hash,
+        row.holds_from,
+        None if row.actions is None else _actions.decode(row.actions),
+        columns,
+        row.review_id is not None,
+        row.bound_at,
     )

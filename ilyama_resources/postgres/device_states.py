@@ -123,9 +123,10 @@ class DeviceStates:
             )
         )
 
-    def columns_of(self, schema_hash: str) -> list[SchemaColumn] | None:
-        """The columns behind a schema hash, None when nobody announced them."""
-        found = self._schemas.of([schema_hash]).get(schema_hash)
+    def columns_of(self, source_table: str, schema_hash: str) -> list[SchemaColumn] | None:
+        """The columns behind a hash of a table, None when nobody announced them."""
+        place = (source_table, schema_hash)
+        found = self._schemas.of_tables([place]).get(place)
         return None if found is None else list(found)
 
     def _columns(self, states: Iterable[KeptState]) -> dict[str, Columns]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -11,8 +11,8 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    Text,
     and_,
-    case,
     exists,
     func,
     insert,
@@ -36,8 +36,8 @@ from ilyama_resources.postgres.schema import (
     LINEAGE_PAUSE,
     SCHEMA_BINDING,
     SCHEMA_REVIEW,
-    TABLE_SCHEMA,
 )
+from ilyama_resources.postgres.table_schemas import Columns, Place, TableSchemas
 
 PAUSED_FOR_REVIEW = PauseReason.SCHEMA_REVIEW.value
 FIRST_VERSION = 1
@@ -76,6 +76,11 @@ class Review(NamedTuple):
     shared_from: int | None
 
     @property
+    def place(self) -> Place:
+        """The table and the hash of its schema."""
+        return self.source_table, self.schema_hash
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """The columns that an approval names: those announced, else those seen in rows."""
         if self.columns is None:
@@ -111,15 +116,7 @@ class Decision(NamedTuple):
     actions: Actions | None = None
 
 
-_ANNOUNCED = case(
-    (or_(_R.state.in_(OPEN), _R.columns.is_not(None)), _R.columns),
-    else_=select(TABLE_SCHEMA.c.columns)
-    .where(TABLE_SCHEMA.c.schema_hash == _R.schema_hash)
-    .scalar_subquery(),
-)
-"""The columns of a schema. What was announced after a decision can be decided later, by name; of an
-open review they are its own, since nobody may approve what came in behind their back."""
-_FIELDS = [_ANNOUNCED.label(name) if name == "columns" else _R[name] for name in Review._fields]
+_FIELDS = [_R[name] for name in Review._fields]
 NEW_FIELDS = [
     "device_id",
     "source_table",
@@ -149,8 +146,9 @@ class Reviews:
         It is for the project in which the device is now, and shows the columns that the other does.
         """
         told = f"asked again by {actor}"
+        shows = literal(self._columns_shown(review_id), Text)
         copy = select(
-            *(_ANNOUNCED if name == "columns" else _R[name] for name in NEW_FIELDS),
+            *(shows if name == "columns" else _R[name] for name in NEW_FIELDS),
             select(DEVICE.c.project_id).where(DEVICE.c.device_id == _R.device_id).scalar_subquery(),
             _R.opened_by,
             literal(ReviewState.QUEUED.value),
@@ -172,8 +170,24 @@ class Reviews:
 
     def find(self, review_id: int) -> Review | None:
         """A review by its number."""
-        row = self._connection.execute(select(*_FIELDS).where(_R.review_id == review_id)).first()
-        return None if row is None else _review(row)
+        found = self._of(select(*_FIELDS).where(_R.review_id == review_id))
+        return found[0] if found else None
+
+    def _columns_shown(self, review_id: int) -> str | None:
+        review = self.find(review_id)
+        columns = None if review is None else review.columns
+        return None if columns is None else msgspec.json.encode(columns).decode()
+
+    def _of(self, query: Select[Any]) -> list[Review]:
+        """Reviews, each with the columns of its schema.
+
+        What was announced after a decision can be decided later, by name; of an open review they
+        are its own, since nobody may approve what came in behind their back.
+        """
+        found = [_review(row) for row in self._connection.execute(query)]
+        lacking = {r.place for r in found if r.columns is None and r.state not in OPEN}
+        told = TableSchemas(self._connection).of_tables(lacking)
+        return [r if r.state in OPEN else _told(r, told) for r in found]
 
     def is_open(self, device_id: str, source_table: str, schema_hash: str | None = None) -> bool:
         """Whether a schema of a lineage, or this one, waits for a decision."""
@@ -184,7 +198,7 @@ class Reviews:
     def page(self, wanted: ReviewFilter, *, limit: int, before: int | None = None) -> list[Review]:
         """The next reviews below a number, the newest first."""
         query = newest_first(select(*_FIELDS), _R.review_id, before=before, limit=limit)
-        return [_review(row) for row in self._connection.execute(query.where(*narrowed(wanted)))]
+        return self._of(query.where(*narrowed(wanted)))
 
     def counts(self) -> dict[str, int]:
         """How many reviews are in each state."""
@@ -287,6 +301,19 @@ class Reviews:
         )
         return [(device_id, table) for device_id, table in self._connection.execute(query)]
 
+    def rejected(self, device_ids: Iterable[str]) -> list[tuple[str, str, str]]:
+        """The devices, tables and hashes of schemas on which the last word was a rejection."""
+        newer = SCHEMA_REVIEW.alias("newer").c
+        key = ("device_id", "source_table", "schema_hash")
+        is_newer = (*(newer[name] == _R[name] for name in key), newer.review_id > _R.review_id)
+        query = select(*(_R[name] for name in key)).where(
+            _R.device_id.in_(list(device_ids)),
+            _R.state == ReviewState.REJECTED,
+            ~exists().where(*is_newer),
+        )
+        rows = self._connection.execute(query)
+        return [(device_id, table, schema_hash) for device_id, table, schema_hash in rows]
+
     def _lift(self, lineages: Select[Any], *, unless: Iterable[str]) -> list[Lineage]:
         pause, (device_id, table) = LINEAGE_PAUSE.c, lineages.subquery().c
         statement = (
@@ -341,6 +368,11 @@ def _shares_with(review: Review) -> ColumnElement[bool]:
     if review.project_id is None:
         return and_(same, _R.device_id == review.device_id, _R.project_id.is_(None))
     return and_(same, _R.project_id == review.project_id)
+
+
+def _told(review: Review, columns: Mapping[Place, Columns]) -> Review:
+    known = columns.get(review.place)
+    return review if known is None else review._replace(columns=known)
 
 
 _columns = msgspec.json.Decoder(tuple[SchemaColumn, ...])

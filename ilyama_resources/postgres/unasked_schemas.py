@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, exists, func, literal, select, tuple_
+from sqlalchemy import Connection, Select, and_, exists, func, literal, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.governance.classification import SchemaClass
@@ -17,6 +17,7 @@ from ilyama_protocol.moments import micros
 from ilyama_resources.postgres.bindings import is_accepted
 from ilyama_resources.postgres.copying import shown
 from ilyama_resources.postgres.current_instances import Lineage
+from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import (
     DEVICE,
     SCHEMA_QUESTION,
@@ -25,6 +26,7 @@ from ilyama_resources.postgres.schema import (
     STAGED_BACKLOG,
     TABLE_SCHEMA,
 )
+from ilyama_resources.postgres.table_schemas import Place, TableSchemas
 
 _B, _Q, _S = STAGED_BACKLOG.c, SCHEMA_QUESTION.c, SHELVED_SCHEMA.c
 _SCHEMA = ("device_id", "source_table", "schema_hash")
@@ -71,7 +73,16 @@ class UnaskedSchemas:
         }
         chosen = select(*values.values()).select_from(known)
         statement = insert(SCHEMA_QUESTION).from_select([*values], chosen)
-        self._connection.execute(statement.on_conflict_do_nothing())
+        asked = statement.on_conflict_do_nothing().returning(_Q.source_table, _Q.schema_hash)
+        self._leave_out({(table, named) for table, named in self._connection.execute(asked)})
+
+    def _leave_out(self, places: set[Place]) -> None:
+        """Take away what their hashes say of other tables."""
+        others = places - TableSchemas(self._connection).of_tables(places).keys()
+        if others:
+            place = tuple_(_Q.source_table, _Q.schema_hash)
+            foreign = (place.in_(these(others)), _Q.columns.is_not(None))
+            self._connection.execute(update(SCHEMA_QUESTION).where(*foreign).values(columns=None))
 
 
 def _unasked() -> Select[Any]:

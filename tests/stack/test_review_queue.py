@@ -151,9 +151,9 @@ def test_the_evidence_tells_how_many_wait_behind_a_review(
         assert evidence_of(tx, open_reviews(gateway)[0], warehouse).waiting == 4
 
 
-def stage(gateway: Gateway, schema_hash: str, *, drain_id: int) -> None:
+def stage(gateway: Gateway, schema_hash: str, *, drain_id: int, table: str = TABLE) -> None:
     """Let a drain have set a row aside for a review."""
-    staged = StagedSum("dev-1", TABLE, "schema_review", schema_hash, drain_id, 1, 100)
+    staged = StagedSum("dev-1", table, "schema_review", schema_hash, drain_id, 1, 100)
     with gateway.transaction() as tx:
         tx.backlog.add([staged])
         tx.commit()
@@ -225,6 +225,20 @@ def test_what_is_asked_late_has_the_columns_that_were_announced(gateway: Gateway
 
     last = open_reviews(gateway)[-1]
     assert (last.columns, last.schema_class, last.first_received_at) == (SCHEMA, "unknown", 8)
+
+
+def test_what_is_asked_late_has_no_columns_of_another_table(gateway: Gateway) -> None:
+    """Somebody announced them under the same hash, which covers the name of their table."""
+    stage(gateway, HASH, drain_id=1, table="valves")
+    first = asked("dev-1", OTHER, source_table="valves")
+    queue(gateway, first, most=1)
+    with gateway.transaction() as tx:
+        tx.shelved_schemas.add([ShelvedSchema("dev-2", TABLE, HASH, BoundSchema(8, SCHEMA))])
+        tx.commit()
+    reviewing(gateway, most=1).reject(act_on(open_reviews(gateway)[0]))
+
+    (last,) = open_reviews(gateway)
+    assert (last.source_table, last.schema_hash, last.columns) == ("valves", HASH, None)
 
 
 def test_a_review_of_an_unannounced_schema_shows_what_later_batches_had(gateway: Gateway) -> None:

@@ -101,6 +101,20 @@ def test_a_key_that_repeats_far_away_is_found() -> None:
     assert len(found.repeated_keys) == 1
 
 
+@pytest.mark.parametrize("table", ["metric_datapoint", "state_datapoint"])
+def test_two_datapoints_of_one_series_and_moment_are_found(table: str) -> None:
+    tables = _ordinary()
+    (points,) = tables[table]
+    doubled = pa.concat_tables([points, points.slice(1, 1)])
+
+    assert _findings(tables | {table: [points, points.slice(1, 1)]}) == _findings(
+        tables | {table: [doubled]}
+    )
+    assert _findings(tables | {table: [doubled]}).repeated_points == {
+        table: [points["datapoint_id"][1].as_py()]
+    }
+
+
 BREACHES = [
     ("source_rule", "lineage_rule"),
     ("provenance", "lineage_rule"),
@@ -185,6 +199,7 @@ def test_breaches_of_both_tables_are_counted_together() -> None:
         (IntegrityReport(1, 1, ["here"], [], {}), ["rows do not add up at here"]),
         (IntegrityReport(1, 1, [], ["k"], {}), ["row keys are not unique: k"]),
         (IntegrityReport(1, 1, [], [], {"owner_rule": 2}), ["2 rows break owner_rule"]),
+        (IntegrityReport(1, 1, [], [], {}, [], {"t": ["i"]}), ["ids in t are not unique: i"]),
     ],
 )
 def test_a_report_says_what_does_not_hold(report: IntegrityReport, breaches: list[str]) -> None:
@@ -193,12 +208,19 @@ def test_a_report_says_what_does_not_hold(report: IntegrityReport, breaches: lis
 
 def test_the_findings_of_all_tasks_are_joined() -> None:
     one = Findings(2, ["a"], ["k"], {"owner_rule": 1}, {"kind_mismatch": 1})
+    one.repeated_points, more = {"t": ["i"]}, {"t": ["j"], "s": ["k"]}
     two = Findings(3, ["b"], [], {"owner_rule": 1, "lineage_rule": 4}, {"kind_mismatch": 2})
 
+    two.repeated_points = more
     seal = make_seal([Products(findings=one), Products(findings=two)], Plan([], []))
 
     assert integrity_of(seal, received=5) == IntegrityReport(
-        5, 5, ["a", "b"], ["k"], {"owner_rule": 2, "lineage_rule": 4}
+        5,
+        5,
+        ["a", "b"],
+        ["k"],
+        {"owner_rule": 2, "lineage_rule": 4},
+        repeated_points={"t": ["i", "j"], "s": ["k"]},
     )
     assert seal.findings.quarantined == {"kind_mismatch": 3}
     assert decode_seal(encode_seal(seal)) == seal

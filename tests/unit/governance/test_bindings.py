@@ -125,28 +125,45 @@ def test_a_deferred_column_that_rows_need_keeps_the_lineage_paused(
     ],
 )
 def test_an_action_gives_a_column_its_key(action: ColumnAction, key: str | None) -> None:
-    assert Binding(0, {"flow": action}).key(TABLE, "flow") == key
+    assert Binding(0, {"flow": action}).keys(TABLE, ["flow"]).get("flow") == key
+
+
+FLOW = {"flow": "pumps.flow"}
 
 
 def test_what_no_action_names_is_mirrored() -> None:
-    assert Binding(0).key(TABLE, "flow") == "pumps.flow"
-    assert Binding(0, {"mode": IGNORE}).key(TABLE, "flow") == "pumps.flow"
+    assert Binding(0).keys(TABLE, ["flow"]) == FLOW
+    assert Binding(0, {"mode": IGNORE}).keys(TABLE, ["flow"]) == FLOW
 
 
 def test_what_no_action_of_an_approval_names_is_left_for_later() -> None:
     approved = Binding.approved(0, {"mode": IGNORE, "id": MIRRORED})
 
-    assert [approved.key(TABLE, name) for name in ("id", "mode", "flow")] == [
-        "pumps.id",
-        None,
-        None,
-    ]
-    assert Binding.approved(0, {}).key(TABLE, "flow") is None
-    assert Binding.approved(0, None).key(TABLE, "flow") == "pumps.flow"
+    assert approved.keys(TABLE, ("id", "mode", "flow")) == {"id": "pumps.id"}
+    assert Binding.approved(0, {}).keys(TABLE, ["flow"]) == {}
+    assert Binding.approved(0, None).keys(TABLE, ["flow"]) == FLOW
     assert decided_columns(("id", "flow"), approved) == {"id"}
     assert shared_affinities(TYPED, approved.actions) == {"id": "INTEGER"}
-    assert approved.deciding({"flow": MIRRORED}, since=9).at(8).key(TABLE, "flow") is None
-    assert approved.deciding({"flow": MIRRORED}, since=9).at(8).key(TABLE, "serial") is None
+    before = approved.deciding({"flow": MIRRORED}, since=9).at(8)
+    assert before.keys(TABLE, ["flow", "serial"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("actions", "keys"),
+    [
+        ({"rate": to("pumps.flow"), "flow": MIRRORED}, {"flow": "pumps.flow"}),
+        ({"flow": to("pumps.rate"), "rate": MIRRORED}, {"flow": "pumps.rate"}),
+        ({"rate": to("pumps.flow")}, {"rate": "pumps.flow"}),
+        ({"rate": to("pumps.flow"), "flow": IGNORE}, {"rate": "pumps.flow"}),
+        ({"rate": to("pumps.flow"), "flow": to("pumps.rate")},
+         {"rate": "pumps.flow", "flow": "pumps.rate"}),
+    ],
+    ids=["the first by name", "the first, mapped", "the named one", "one is silent", "none"],
+)  # fmt: skip
+def test_no_binding_gives_two_columns_of_a_row_one_key(
+    actions: Actions, keys: dict[str, str]
+) -> None:
+    assert Binding(0, actions).keys(TABLE, ["rate", "flow"]) == keys
 
 
 def test_of_an_unannounced_schema_a_column_that_nobody_saw_can_be_decided_later() -> None:

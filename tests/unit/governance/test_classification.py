@@ -60,6 +60,26 @@ CASES = {
         NewSchema(columns(ID), first=True, device_table={"id": "INTEGER", "mode": "TEXT"}),
         AMBIGUOUS,
     ),
+    "an affinity changed since an older schema": (
+        after_accepted(ID, MODE, FLOW, bound=BOUND | {"flow"}, affinities={"flow": "TEXT"}),
+        BREAKING,
+    ),
+    "an affinity changed, and nothing else is known": (
+        NewSchema(columns(ID), bound=BOUND, affinities={"id": "TEXT"}),
+        BREAKING,
+    ),
+    "the affinity of the schema accepted last counts": (
+        after_accepted(ID, MODE, affinities={"mode": "INTEGER"}),
+        MAPPED,
+    ),
+    "two bound columns under one key": (
+        after_accepted(ID, MODE, under_one_key=BOUND),
+        AMBIGUOUS,
+    ),
+    "a new column under the key of another": (
+        after_accepted(ID, MODE, FLOW, under_one_key=frozenset({"mode", "flow"})),
+        AMBIGUOUS,
+    ),
     "every column is bound": (
         after_accepted(ID, MODE, FLOW, bound=BOUND | {"flow"}),
         MAPPED,
@@ -112,17 +132,20 @@ def test_the_difference_names_the_columns() -> None:
         columns(ID, MODE, "gone:TEXT"),
         BOUND,
         device_table={"flow": "TEXT"},
+        affinities={"mode": "REAL", "site": "INTEGER"},
+        under_one_key=frozenset({"mode", "flow"}),
     )
 
     assert schema.diff == SchemaDiff(
         added=("flow", "site"),
         added_not_null=("site",),
         dropped=("gone",),
-        affinity_changed=("mode",),
+        affinity_changed=("mode", "site"),
         pk_changed=("id", "site"),
         null_rule_changed=("id", "mode"),
         unlike_device_table=("flow",),
-        unbound=("flow", "site"),
+        unbound=("flow", "mode", "site"),
+        under_one_key=("flow", "mode"),
     )
 
 

@@ -44,6 +44,9 @@ CASES: dict[str, tuple[StagedRow, Actions, DryRun]] = {
     "a key of the wrong kind": (_row(id="x"), ALL, DryRun(1, 0, 1, 0, 0)),
     "a wrong kind in a NOT NULL column": (_row(serial=7), ALL, DryRun(1, 0, 1, 0, 0)),
     "the same in an ignored one": (_row(serial=7), ALL | {"serial": IGNORE}, DryRun(1, 1, 0, 2, 0)),
+    "a key of the wrong kind that is ignored": (
+        StagedRow(ROW, "update", {"id": "x"}), ALL | {"id": IGNORE}, DryRun(1, 1, 0, 2, 0)
+    ),
     "telemetry of the wrong kind": (StagedRow(ROW | {"serial": 7}), ALL, DryRun(1, 1, 0, 2, 1)),
     "a member without a column": (_row(other=1), ALL, DryRun(1, 1, 0, 3, 0)),
     "an ignored column": (_row(), ALL | {"flow": IGNORE}, DryRun(1, 1, 0, 2, 0)),

@@ -1,5 +1,6 @@
 """Class, policies and pauses say what happens to a batch."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -80,6 +81,29 @@ def test_an_accepted_schema_goes_on_unless_the_lineage_is_paused(
     paused: bool, course: Course
 ) -> None:
     assert course_of_accepted(paused=paused) is course
+
+
+MEETING = frozenset({"id"})
+NOT_FOR_POLICIES = [
+    NewSchema(OLD, OLD, BOUND, under_one_key=MEETING),
+    NewSchema(columns("id:INTEGER:pk1:nn", "mode:TEXT"), OLD, BOUND, under_one_key=MEETING),
+    NewSchema(OLD, first=True, under_one_key=MEETING),
+    NewSchema(OLD, OLD, BOUND, rejected=True),
+    NewSchema(columns("id:INTEGER:pk1:nn", "mode:TEXT"), OLD, BOUND, rejected=True),
+    NewSchema(OLD, first=True, rejected=True),
+]
+
+
+@pytest.mark.parametrize("schema", NOT_FOR_POLICIES)
+@pytest.mark.parametrize("paused", [False, True])
+def test_what_needs_a_person_no_policy_accepts_until_somebody_approves(
+    schema: NewSchema, paused: bool
+) -> None:
+    every = Policy(FirstSchema.ACCEPT, allow_additive_continue=True)
+
+    assert rule_on(schema, every, paused=paused).course == REVIEW
+    approved = rule_on(replace(schema, approved=True), every, paused=False)
+    assert approved.course == ACCEPT
 
 
 def test_the_tables_are_complete() -> None:

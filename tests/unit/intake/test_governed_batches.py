@@ -1,5 +1,7 @@
 """What is ruled on the schemas of a device decides whether its rows go on, and under which keys."""
 
+import pytest
+
 from ilyama_protocol.fingerprint import SchemaColumn, schema_hash
 from ilyama_protocol.governance.bindings import Actions, Binding, ColumnAction, Verb
 from ilyama_protocol.governance.policies import FirstSchema, Policy
@@ -271,3 +273,80 @@ def test_a_schema_that_flips_at_every_batch_asks_once_and_its_state_does_not_gro
 
     assert asked_for == {hash_of(TWO), hash_of(OTHER)}
     assert sizes[1:] == [2] * 39
+
+
+NARROW, WIDE = columns(w="REAL"), columns(v="INTEGER", w="REAL")
+CHANGED = columns(v="TEXT", w="REAL")
+PROJECTS = [None, "waterworks"]
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=["no project", "a project"])
+def test_a_column_that_was_gone_for_a_while_comes_back_with_its_affinity_or_waits(
+    project: str | None,
+) -> None:
+    device = DeviceRules(project, approved={TABLE: {hash_of(NARROW): None}})
+    first = ruled(batch(change(1), schema=WIDE), batch(change(2), schema=NARROW), device=device)
+    state = first.decisions.state
+
+    back = ruled(batch(change(3), schema=CHANGED), state=state.copy(), device=device)
+    same = tuple(SchemaColumn(c.name, c.decl_type_affinity, 0, True) for c in WIDE)
+    strict = ruled(batch(change(3), schema=same[:1]), state=state.copy(), device=device)
+
+    assert asked(back) == [(hash_of(CHANGED), "breaking")]
+    (review,) = back.decisions.schemas.reviews.values()
+    assert review.diff.affinity_changed == ("v",)
+    (review,) = strict.decisions.schemas.reviews.values()
+    assert review.diff.affinity_changed == ()
+
+
+def test_an_affinity_that_a_person_approved_is_that_of_the_column() -> None:
+    approved = {hash_of(CHANGED): None, hash_of(NARROW): None}
+    payloads = [
+        batch(change(n), schema=schema, number=n)
+        for n, schema in enumerate((WIDE, CHANGED, NARROW), 1)
+    ]
+    first = ruled(*payloads, approved=approved)
+    wider = columns(v="TEXT", w="REAL", x="TEXT")
+    state = first.decisions.state
+
+    met = ruled(batch(change(4), schema=wider), state=state.copy(), policy=GROWING)
+    older = columns(v="INTEGER", w="REAL", x="TEXT")
+    back = ruled(batch(change(4), schema=older), state=state.copy(), policy=GROWING)
+
+    assert outcomes(met) == ["accepted"]
+    assert asked(back) == [(hash_of(older), "breaking")]
+
+
+def test_the_affinity_of_an_ignored_column_binds_nothing() -> None:
+    approved: dict[str, Actions | None] = {hash_of(WIDE): {"v": IGNORE}, hash_of(NARROW): None}
+    payloads = [batch(change(n), schema=s, number=n) for n, s in enumerate((WIDE, NARROW), 1)]
+    first = ruled(*payloads, approved=approved)
+
+    met = ruled(batch(change(3), schema=CHANGED), state=first.decisions.state.copy())
+
+    assert outcomes(met) == ["accepted"]
+
+
+def test_a_schema_that_a_person_rejected_no_policy_accepts() -> None:
+    first = ruled(batch(change(1), schema=ONE), policy=STRICT)
+    rejected = DeviceRules(
+        pauses={TABLE: ["schema_review"]}, rejected={TABLE: [hash_of(ONE), hash_of(TWO)]}
+    )
+    state = first.decisions.state
+
+    met = ruled(batch(change(2), schema=ONE), state=state.copy(), device=rejected)
+    bound = ruled(
+        batch(change(2), schema=TWO), state=state.copy(), device=rejected, bound={"v": IGNORE}
+    )
+
+    assert outcomes(met) == outcomes(bound) == ["schema_review"]
+    assert not met.decisions.schemas.accepted_by_policy
+    assert met.decisions.state.lineages[TABLE].accepted == {}
+
+
+def test_a_rejected_schema_is_accepted_once_its_project_approves_it() -> None:
+    device = DeviceRules("waterworks", rejected={TABLE: [hash_of(ONE)]})
+
+    met = ruled(batch(change(1), schema=ONE), device=device, approved={hash_of(ONE): None})
+
+    assert outcomes(met) == ["accepted"]

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn, schema_hash
-from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb, mirrored
+from ilyama_protocol.governance.bindings import Actions, Binding, ColumnAction, Verb, mirrored
 from ilyama_protocol.governance.rules import DeviceRules
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.outcomes import DecidedRows, Origin
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
-from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.intake.state import BoundSchema, DeviceState
 from ilyama_protocol.messages import RowBatch
 from ilyama_protocol.topics import MessageKind
 from ilyama_protocol.validation import validate
@@ -29,6 +29,8 @@ from tests.unit.intake.traffic import (
     decided,
     last_line,
     message,
+    staged,
+    state_with,
 )
 
 KEYED = (
@@ -195,19 +197,49 @@ def test_a_row_that_fits_begins_the_count_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pk", "row", "fits"),
-    [(1, {"id": 1, "mode": 5}, True), ("x", {"id": "x", "mode": "on"}, False)],
+    ("pk", "row"), [(1, {"id": 1, "mode": 5}), ("x", {"id": "x", "mode": "on"})]
 )
-def test_a_column_that_an_approval_ignores_is_not_judged_unless_it_is_part_of_the_key(
-    pk: object, row: dict[str, object], fits: bool
+def test_a_column_that_an_approval_ignores_is_not_judged_in_the_key_neither(
+    pk: object, row: dict[str, object]
 ) -> None:
-    actions = mirrored(["level"]) | dict.fromkeys(("id", "mode"), ColumnAction(Verb.IGNORE))
-    approved: dict[str, Actions | None] = {schema_hash(TABLE, KEYED): actions}
-    rulings = SchemaRulings(DeviceRules(approved={TABLE: approved}))
-    engine = IntakeEngine(Device(DEVICE_ID), DeviceState(), rulings=rulings)
+    engine = _ignoring("id", "mode")
     decided([batch(change(1, pk=pk, row=row), schema=KEYED)], engine)
-    assert accepted_places(engine) == [(A, 1, False)] * fits
-    assert _staged(engine) == ([] if fits else [("materialization_failed", 1)])
+    assert accepted_places(engine) == [(A, 1, False)]
+    assert _staged(engine) == []
+
+
+def test_the_parts_of_a_key_that_are_shown_are_judged_still() -> None:
+    paired = (*KEYED[:1], SchemaColumn("site", Affinity.INTEGER, 2, not_null=True))
+    engine = _ignoring("id", schema=paired)
+    changes = [change(n, row={}) | {"pk": pk} for n, pk in enumerate(PAIRS, 1)]
+    decided([batch(*changes, schema=paired)], engine)
+    assert accepted_places(engine) == [(A, 1, False), (A, 2, False)]
+    assert _staged(engine) == [("materialization_failed", 3)]
+
+
+def test_each_row_is_judged_by_what_was_bound_when_it_came() -> None:
+    """The key was left for later, and shown after that."""
+    known = {schema_hash(TABLE, KEYED): Binding(0, LEFT, {"id": NOW + 5_000_000}, only_named=True)}
+    schemas = {schema_hash(TABLE, KEYED): BoundSchema(0, KEYED)}
+    releasing = IntakeEngine(Device(DEVICE_ID), state_with(schemas=schemas, accepted=known))
+    for second in (1, 9):
+        misfit = batch(change(second, pk="x", row={}), number=second, schema=KEYED)
+        releasing.release(staged(misfit, second))
+    assert accepted_places(releasing) == [(A, 1, False)]
+    assert _staged(releasing) == [("materialization_failed", 9)]
+
+
+LEFT = mirrored(["id", "mode", "level"])
+PAIRS = [{"id": "x", "site": 1}, {"id": "y", "site": 1}, {"id": "x", "site": "z"}]
+
+
+def _ignoring(*names: str, schema: tuple[SchemaColumn, ...] = KEYED) -> IntakeEngine:
+    """An engine of a device whose schema was approved but for some columns."""
+    actions = mirrored(column.name for column in schema)
+    actions |= dict.fromkeys(names, ColumnAction(Verb.IGNORE))
+    approved: dict[str, Actions | None] = {schema_hash(TABLE, schema): actions}
+    rulings = SchemaRulings(DeviceRules(approved={TABLE: approved}))
+    return IntakeEngine(Device(DEVICE_ID), DeviceState(), rulings=rulings)
 
 
 def test_a_schema_that_drops_not_null_is_accepted_and_its_misfits_are_quarantined() -> None:
