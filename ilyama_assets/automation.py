@@ -39,12 +39,20 @@ def now_and_then() -> AutomationCondition[Any]:
 
 def every_hour() -> AutomationCondition[Any]:
     """Once an hour: for what reads the newest days."""
-    return _at(_EVERY_HOUR)
+    return _at_first_and(_EVERY_HOUR)
 
 
 def every_night() -> AutomationCondition[Any]:
     """Once a night: for what reads whole tables."""
-    return _at(_EVERY_NIGHT)
+    return _at_first_and(_EVERY_NIGHT)
+
+
+def _at_first_and(schedule: str) -> AutomationCondition[Any]:
+    """At its time; what was never looked at does not wait a night for it."""
+    soon = AutomationCondition.cron_tick_passed(_EVERY_TEN_MINUTES)
+    its_turn = AutomationCondition.cron_tick_passed(schedule)
+    is_new = soon & AutomationCondition.missing()
+    return (its_turn | is_new) & ~AutomationCondition.in_progress()
 
 
 def _at(schedule: str) -> AutomationCondition[Any]:

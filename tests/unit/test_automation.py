@@ -1,10 +1,12 @@
 """When current values are derived without anybody asking."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from dagster import (
     AssetCheckEvaluation,
+    AssetCheckKey,
     AssetKey,
     AssetMaterialization,
     DagsterInstance,
@@ -41,6 +43,35 @@ class Ticks:
         told = evaluate_automation_conditions(defs, self._instance, cursor=self._cursor)
         self._cursor = told.cursor
         return told.get_num_requested(AssetKey(CURRENT_VALUE.name))
+
+
+NIGHTLY = AssetCheckKey(AssetKey("row_changes"), "one_row_per_dedup_key_in_table")
+START = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
+
+
+def checked_at(instance: DagsterInstance, moments: Sequence[datetime]) -> list[int]:
+    """How often each tick asks for a check of a whole table; its first answer comes at once."""
+    cursor, asked = None, []
+    for moment in moments:
+        told = evaluate_automation_conditions(defs, instance, cursor=cursor, evaluation_time=moment)
+        cursor = told.cursor
+        asked.append(sum(one.true_subset.size for one in told.results if one.key == NIGHTLY))
+        if asked[-1]:
+            evaluation = AssetCheckEvaluation(
+                asset_key=NIGHTLY.asset_key, check_name=NIGHTLY.name, passed=True, metadata={}
+            )
+            instance.report_runless_asset_event(evaluation)
+    return asked
+
+
+def test_a_check_of_a_whole_table_is_run_soon_and_then_every_night(
+    instance: DagsterInstance,
+) -> None:
+    minutes = (0, 5, 11, 21, 31)
+    today = [START + timedelta(minutes=after) for after in minutes]
+    night = START.replace(day=2, hour=3, minute=18)
+
+    assert checked_at(instance, [*today, night]) == [0, 0, 1, 0, 0, 1]
 
 
 def write(instance: DagsterInstance) -> None:
