@@ -15,6 +15,7 @@ from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.postgres.audit import AuditFilter
 from ilyama_resources.postgres.rejections import Rejection
 from tests.api_server import ApiServer
+from tests.damage import files_of, tear
 from tests.platform import Platform
 from tests.rejected_records import FIRMWARE, reject
 from tests.unit.intake.traffic import NOW, TOPIC, batch, change
@@ -168,3 +169,21 @@ def test_a_wrong_request_is_refused_with_a_sentence(
     answer = client.post(f"/v1/rejections/{path}", content=body, headers=headers)
     assert answer.status_code == status, answer.text
     assert sorted(answer.json()) == ["details", "error_code", "message"]
+
+
+def test_a_rejection_whose_file_is_torn_is_shown_without_its_bytes(
+    client: httpx.Client, rejected: list[Rejection], shared_platform: Platform
+) -> None:
+    warehouse, name = shared_platform.settings.warehouse, rejected[0].rejection_id
+    (properties,) = files_of(warehouse, "raw_batches", rejected[0].drain_id)
+    tear(properties)
+    shown = client.get(f"/v1/rejections/{name}").json()
+    assert (shown["payload_text"], shown["user_properties"]) == (_bad(1).decode(), None)
+    assert shown["unreadable"] == [str(properties.relative_to(warehouse))]
+
+    (payloads,) = files_of(warehouse, "rejected_batches", rejected[0].drain_id)
+    tear(payloads)
+    shown = client.get(f"/v1/rejections/{name}").json()
+    assert (shown["code"], shown["payload_base64"]) == ("unsupported_format_version", None)
+    torn = (payloads, properties)
+    assert shown["unreadable"] == [str(file.relative_to(warehouse)) for file in torn]
