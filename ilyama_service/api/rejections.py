@@ -25,7 +25,7 @@ from ilyama_resources.rejected_bytes import RejectedMessage, rejected_messages
 from ilyama_resources.unreadable import Unreadable
 from ilyama_service import rejections
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
-from ilyama_service.api.errors import Conflict, NotFound, documented
+from ilyama_service.api.errors import BodyTooLarge, Conflict, NotFound, documented
 from ilyama_service.api.mutations import MutationBody, MutationHere, described
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 
@@ -321,6 +321,9 @@ async def replay_one(mutation: MutationHere, rejection_id: UUID) -> Response:
         corrected = None if given is None else a2b_base64(given.encode())
         name, by = str(rejection_id), mutation.actor
         with _refusals():
+            if corrected is not None:
+                most = mutation.parts.settings.payload_max_bytes
+                rejections.refuse_too_large(corrected, most=most)
             return _item(rejections.replay(tx, name, corrected=corrected, actor=by))
 
     return await mutation.carry_out(ReplayBody, act, status=202)
@@ -369,6 +372,8 @@ def _refusals() -> Iterator[None]:
         raise NotFound(str(error)) from error
     except rejections.WrongState as error:
         raise Conflict(str(error)) from error
+    except rejections.TooLarge as error:
+        raise BodyTooLarge(str(error)) from error
 
 
 def _group(group: RejectionGroup) -> GroupItem:

@@ -17,6 +17,7 @@ from ilyama_resources.postgres.rejections import (
     RejectionState,
 )
 from ilyama_resources.rejected_bytes import RejectedMessage, rejected_messages
+from ilyama_resources.settings import load_settings
 from ilyama_resources.unreadable import Unreadable
 from ilyama_service import rejections
 from ilyama_service.cli.consoles import console, name_unreadable
@@ -136,9 +137,18 @@ def _show_bytes(message: RejectedMessage, save: Path | None) -> None:
         console.print(f"{text[:_SHOWN_CHARACTERS]}{more}", markup=False, highlight=False)
 
 
+def _corrected_bytes(file: Path) -> bytes:
+    """What a file holds; of one that is too large no more is read than tells so."""
+    most = load_settings().payload_max_bytes
+    with file.open("rb") as opened:
+        payload = opened.read(most + 1)
+    rejections.refuse_too_large(payload, most=most)
+    return payload
+
+
 def replay_one(rejection_id: str, corrected: Path | None) -> None:
     """Ask for a replay of one rejection."""
-    payload = None if corrected is None else corrected.read_bytes()
+    payload = None if corrected is None else _corrected_bytes(corrected)
     changed(lambda tx: rejections.replay(tx, rejection_id, corrected=payload, actor=actor()))
     console.print(f"A replay was asked for. {_TAKEN_UP}", highlight=False)
 
