@@ -35,6 +35,8 @@ from sensors.intake_runs import intake_runs
 from sensors.run_planning import RunPlan, plan_run
 
 REASON = "ilyama/reason"
+LONGEST_REASON = 500
+"""Dagster indexes tags, and an index entry has no room for whatever an error tells."""
 LAND_FOR_S = 20.0
 LAND_AT_LEAST_S = 1.0
 LOOK_EVERY_S = 1.0
@@ -75,7 +77,9 @@ def mqtt_ingest(
         return SensorResult(skip_reason=told, cursor=cursor)
     ensure_days(context.instance, [decided.day])
     request = RunRequest(
-        partition_key=decided.day.isoformat(), run_config=DRAIN_ONLY, tags={REASON: told}
+        partition_key=decided.day.isoformat(),
+        run_config=DRAIN_ONLY,
+        tags={REASON: told[:LONGEST_REASON]},
     )
     return SensorResult(run_requests=[request], cursor=cursor)
 

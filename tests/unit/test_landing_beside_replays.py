@@ -59,3 +59,9 @@ def test_a_run_that_is_due_is_asked_for_though_replays_do_not_land(
     assert isinstance(result, SensorResult)
     (request,) = result.run_requests or []
     assert request.tags[ingesting.REASON] == "no replay lands; landed 2 messages; 2 messages wait"
+
+
+def test_a_run_is_asked_for_however_much_is_to_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, result = _tick(monkeypatch, RunPlan(DAY, "x" * 5_000))
+    (request,) = result.run_requests
+    assert len(request.tags[ingesting.REASON]) == 500
