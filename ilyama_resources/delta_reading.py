@@ -1,6 +1,7 @@
 """Reading the Delta tables in portions, for whoever compares them with something."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from ilyama_resources.data_files import PARTITION
 from ilyama_resources.delta import Bounds, within
+from ilyama_resources.unreadable import Unreadable
 
 _BATCH_ROWS = 64 * 1024
 _MESSAGES = 64
@@ -74,7 +76,12 @@ def rows_with(
 
 
 def rows_at(
-    root: Path, table: str, columns: Sequence[str], *, places: Sequence[MessagePlace]
+    root: Path,
+    table: str,
+    columns: Sequence[str],
+    *,
+    places: Sequence[MessagePlace],
+    unreadable: Unreadable,
 ) -> Iterator[pa.RecordBatch]:
     """Some columns of the rows that messages at certain places gave, in small portions.
 
@@ -82,25 +89,36 @@ def rows_at(
     read any further.
     """
     wanted = pa.array([place.key for place in places], pa.string())
-    for path in _files_within(root / table, _bounds(places)) if places else ():
-        with pq.ParquetFile(path) as file:
-            keys = _keys(_plain_table(file.read(columns=list(_PLACE))))
-            if not pc.any(pc.is_in(keys, value_set=wanted)).as_py():
-                continue
-            names = [*dict.fromkeys((*_PLACE, *columns))]
-            for batch in file.iter_batches(_MESSAGES, columns=names):
-                plain = _plain(batch)
-                yield plain.filter(pc.is_in(_keys(plain), value_set=wanted))
+    names = [*dict.fromkeys((*_PLACE, *columns))]
+    bounds = _bounds(places) if places else {}
+    for path in _files_within(root / table, bounds, unreadable) if places else ():
+        with unreadable.noted(path):
+            yield from _rows_at(path, names, wanted)
+
+
+def _rows_at(path: str, names: list[str], wanted: pa.Array) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(path) as file:
+        keys = _keys(_plain_table(file.read(columns=list(_PLACE))))
+        if not pc.any(pc.is_in(keys, value_set=wanted)).as_py():
+            return
+        for batch in file.iter_batches(_MESSAGES, columns=names):
+            plain = _plain(batch)
+            yield plain.filter(pc.is_in(_keys(plain), value_set=wanted))
 
 
 def rows_equal(
-    root: Path, table: str, columns: Sequence[str], *, equal: Mapping[str, str]
+    root: Path,
+    table: str,
+    columns: Sequence[str],
+    *,
+    equal: Mapping[str, str],
+    unreadable: Unreadable,
 ) -> Iterator[pa.RecordBatch]:
     """Some columns of the rows with these very texts; files are chosen by their statistics."""
     bounds: Bounds = {name: (text, text) for name, text in equal.items()}
     names = [*dict.fromkeys((*equal, *columns))]
-    for path in _files_within(root / table, bounds):
-        with pq.ParquetFile(path) as file:
+    for path in _files_within(root / table, bounds, unreadable):
+        with unreadable.noted(path), pq.ParquetFile(path) as file:
             for batch in file.iter_batches(_BATCH_ROWS, columns=names):
                 rows = _plain(batch)
                 for name, text in equal.items():
@@ -127,12 +145,11 @@ def _plain_table(rows: pa.Table) -> pa.Table:
     )
 
 
-def _files_within(location: Path, bounds: Bounds) -> list[str]:
-    try:
+def _files_within(location: Path, bounds: Bounds, unreadable: Unreadable) -> list[str]:
+    with unreadable.noted(location), suppress(TableNotFoundError):
         actions = pa.table(DeltaTable(location).get_add_actions(flatten=True))
-    except TableNotFoundError:
-        return []
-    return [str(location / path) for path in within(actions, bounds)["path"].to_pylist()]
+        return [str(location / path) for path in within(actions, bounds)["path"].to_pylist()]
+    return []
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:

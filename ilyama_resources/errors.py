@@ -5,6 +5,7 @@ PlatformError
 ├── EmbeddedServerError    an embedded server does not start
 ├── PortTaken              another program listens where a part should
 ├── GatewayUnavailable     Postgres does not answer
+├── GatewayRefused         Postgres answers, and refuses
 ├── BrokerUnavailable      the broker does not answer, or refuses
 ├── PublishRefused         the broker did not take a message
 ├── LandingBusy            another process lands what devices send

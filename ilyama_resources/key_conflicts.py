@@ -8,6 +8,7 @@ read is named, and the others are read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import date
 from hashlib import sha256
 from itertools import groupby
@@ -20,11 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import TableNotFoundError
 
 from ilyama_protocol.intake.conflicts import ConflictKind
 from ilyama_resources.data_files import PARTITION
 from ilyama_resources.delta import Bounds, within
+from ilyama_resources.unreadable import Unreadable
 
 MOST_SHOWN = 2_000
 """Of a content so many characters are shown; a row may be half a mebibyte long."""
@@ -100,7 +102,7 @@ def conflicts_page(
         found += page.filled(reader, files, wanted)
         if len(found) >= limit:
             break
-    return FoundConflicts(found, reader.unreadable)
+    return FoundConflicts(found, reader.unreadable.files)
 
 
 def arrivals_on(root: Path, day: date) -> FoundArrivals:
@@ -109,8 +111,8 @@ def arrivals_on(root: Path, day: date) -> FoundArrivals:
     for file in reader.files(ConflictFilter(day=day)):
         for batch in reader.batches(file, ["arrivals"]):
             total += pc.sum(batch["arrivals"]).as_py() or 0
-    known = _TABLE not in reader.unreadable
-    return FoundArrivals(total if known else None, reader.unreadable)
+    unreadable = reader.unreadable.files
+    return FoundArrivals(None if _TABLE in unreadable else total, unreadable)
 
 
 class _File(NamedTuple):
@@ -127,31 +129,25 @@ class _Reader:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self.unreadable: list[str] = []
+        self.unreadable = Unreadable(root)
 
     def files(self, wanted: ConflictFilter) -> list[_File]:
         """Those that may have such conflicts: newest days first, then by their first device."""
-        try:
-            actions = pa.table(DeltaTable(self._root / _TABLE).get_add_actions(flatten=True))
-        except TableNotFoundError:
-            return []
-        except (DeltaError, OSError):
-            self.unreadable.append(_TABLE)
-            return []
         bounds: Bounds = {
             name: (value, value) for name, value in wanted._asdict().items() if value is not None
         }
-        found = map(_file, within(actions, bounds).to_pylist())
+        table, found = self._root / _TABLE, list[_File]()
+        with self.unreadable.noted(table), suppress(TableNotFoundError):
+            actions = pa.table(DeltaTable(table).get_add_actions(flatten=True))
+            found += map(_file, within(actions, bounds).to_pylist())
         return sorted(sorted(found, key=attrgetter("first_device")), key=_newest_first)
 
     def batches(self, file: _File, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Some columns of a file, as far as it can be read."""
-        try:
-            with pq.ParquetFile(self._root / file.path) as opened:
-                for batch in opened.iter_batches(_AT_ONCE, columns=columns):
-                    yield batch.select(columns)
-        except (OSError, pa.ArrowException):
-            self.unreadable.append(file.path)
+        path = self._root / file.path
+        with self.unreadable.noted(path), pq.ParquetFile(path) as opened:
+            for batch in opened.iter_batches(_AT_ONCE, columns=columns):
+                yield batch.select(columns)
 
 
 def _file(action: dict[str, Any]) -> _File:

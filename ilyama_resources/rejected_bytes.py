@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ilyama_resources.delta_reading import MessagePlace, rows_at
+from ilyama_resources.unreadable import Unreadable
 
 
 class RejectedMessage(NamedTuple):
@@ -21,18 +22,20 @@ class RejectedMessage(NamedTuple):
 
 
 def rejected_messages(
-    warehouse: Path, places: Sequence[MessagePlace]
+    warehouse: Path, places: Sequence[MessagePlace], unreadable: Unreadable
 ) -> dict[str, RejectedMessage]:
     """The messages at places, by the key of each; those that are gone are left out.
 
-    Properties are kept for a shorter time than bytes; a message without them has none.
+    Properties are kept for a shorter time than bytes; a message without them has none. Files that
+    cannot be read are noted, and hold nothing.
     """
     found: dict[str, RejectedMessage] = {}
-    for batch in rows_at(warehouse, "rejected_batches", ("topic", "payload"), places=places):
+    kept = ("topic", "payload")
+    for batch in rows_at(warehouse, "rejected_batches", kept, places=places, unreadable=unreadable):
         for row in batch.to_pylist():
             found[_key(row)] = RejectedMessage(row["topic"], row["payload"])
     beside = ("qos", "user_properties")
-    for batch in rows_at(warehouse, "raw_batches", beside, places=places):
+    for batch in rows_at(warehouse, "raw_batches", beside, places=places, unreadable=unreadable):
         for row in batch.to_pylist():
             known = found.get(_key(row))
             if known is not None:

@@ -15,15 +15,23 @@ from typing import Final
 from ilyama_protocol.intake.outcomes import Message, Origin
 from ilyama_protocol.moments import day_of, micros
 from ilyama_resources.delta_reading import MessagePlace
+from ilyama_resources.errors import PlatformError
 from ilyama_resources.faults import crash_point
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, LockTaken
+from ilyama_resources.postgres.events import Event, Severity
 from ilyama_resources.postgres.rejection_replays import Replay
 from ilyama_resources.rejected_bytes import RejectedMessage, rejected_messages
 from ilyama_resources.segment_files import read_footer
 from ilyama_resources.segment_ids import SegmentIds
+from ilyama_resources.unreadable import READING_ERRORS, Unreadable
 
 LOCK: Final = "rejection landing"
+_MOST_NAMED: Final = 100
+
+
+class ReplaysCannotLand(PlatformError):
+    """Replays cannot land at the moment; they are tried again."""
 
 
 class ReplayLanding:
@@ -38,9 +46,17 @@ class ReplayLanding:
         self._segment_max_bytes = segment_max_bytes
 
     def land(self, *, at_most: int | None = None) -> int:
-        """Land what waits, or some of it; returns the number of segments, none when busy."""
-        if not self._something_waits():
-            return 0
+        """Land what waits, or some of it; returns the number of segments, none when busy.
+
+        Raises:
+            ReplaysCannotLand: The disk does not give the bytes, or does not take the segment.
+        """
+        try:
+            return self._land_waiting(at_most) if self._something_waits() else 0
+        except READING_ERRORS as error:
+            raise ReplaysCannotLand(f"Replays of rejections cannot land now: {error}") from error
+
+    def _land_waiting(self, at_most: int | None) -> int:
         landed = 0
         try:
             with self._gateway.lock(LOCK, wait=at_most is None):
@@ -78,16 +94,22 @@ class ReplayLanding:
             return  # It was found, and drained, meanwhile.
         day = day_of(micros(replays[0].received_at))
         if not self._landing.holds(segment_id, day, self._gateway):
-            self._write(segment_id, self._with_bytes(replays))
+            self._write(segment_id, self._with_bytes(segment_id, replays))
         self._note(segment_id, self._landing.path(segment_id, day))
 
-    def _with_bytes(self, replays: Sequence[Replay]) -> list[tuple[Replay, RejectedMessage]]:
+    def _with_bytes(
+        self, segment_id: str, replays: Sequence[Replay]
+    ) -> list[tuple[Replay, RejectedMessage]]:
         """The replays that have bytes, stored or corrected, numbered; the others are given up."""
-        found = rejected_messages(self._warehouse, [_place(replay) for replay in replays])
+        unreadable = Unreadable(self._warehouse, for_good=True)
+        found = rejected_messages(self._warehouse, [*map(_place, replays)], unreadable)
         known = [(r, found.get(_place(r).key) or _corrected(r)) for r in replays]
         kept = [(replay, message) for replay, message in known if message is not None]
+        lost = [replay for replay, message in known if message is None]
         with self._gateway.transaction() as tx:
-            tx.rejection_replays.give_up(replay for replay, message in known if message is None)
+            tx.rejection_replays.give_up(lost)
+            if lost and unreadable.files:
+                tx.events.write(_given_up(segment_id, lost, unreadable.files))
             tx.rejection_replays.number(replay for replay, _ in kept)
             tx.commit()
         return kept
@@ -120,6 +142,21 @@ class ReplayLanding:
             tx.rejection_replays.landed(segment_id)
             tx.commit()
         crash_point("replay_registration.after")
+
+
+def _given_up(segment_id: str, lost: Sequence[Replay], files: Sequence[str]) -> Event:
+    names = [replay.rejection_id for replay in lost]
+    mended = "Replay them with corrected bytes, or again when the files are there."
+    return Event(
+        identity=segment_id,
+        event_type="rejection.bytes_unreadable",
+        severity=Severity.ERROR,
+        message=(
+            f"{len(names):,} replays of rejections were given up, since {', '.join(files)} cannot "
+            f"be read. {mended}"
+        ),
+        details={"files": [*files], "rejections": names[:_MOST_NAMED]},
+    )
 
 
 def _corrected(replay: Replay) -> RejectedMessage | None:

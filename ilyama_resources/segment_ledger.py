@@ -21,16 +21,23 @@ from ilyama_resources.postgres.ledger import (
     LedgerSum,
 )
 from ilyama_resources.postgres.segments import LandedSegment
+from ilyama_resources.unreadable import Unreadable
 
 _TEXTS = LedgerPlace._fields[1:]
 _ROWS = LedgerSum._fields[LedgerSum._fields.index("rows_received") :]
 
 
-def segment_ledger(root: Path, segment_id: str, wanted: LedgerFilter) -> list[LedgerSum]:
-    """The sums of a segment in the order of day, device, table, kind and outcome."""
+def segment_ledger(
+    root: Path, segment_id: str, wanted: LedgerFilter, unreadable: Unreadable
+) -> list[LedgerSum]:
+    """The sums of a segment in the order of day, device, table, kind and outcome.
+
+    Files that cannot be read are noted; the sums are without what they hold.
+    """
     named = {"segment_id": segment_id, "origin": wanted.origin}
     columns = ["received_at", *_TEXTS, *_ROWS]
-    lines = [_grouped(rows) for rows in rows_equal(root, "batch_ledger", columns, equal=named)]
+    found_rows = rows_equal(root, "batch_ledger", columns, equal=named, unreadable=unreadable)
+    lines = [*map(_grouped, found_rows)]
     if not lines:
         return []
     counts = ["messages", *_ROWS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,8 @@ from ilyama_protocol.governance.dry_run import StagedRow
 from ilyama_protocol.moments import micros
 from ilyama_resources.delta import Warehouse
 from ilyama_resources.postgres.staged_backlog import StagedSum
-from ilyama_resources.staged_files import PLACES, chosen_rows, places_of, staged_files
+from ilyama_resources.staged_files import PLACES, TABLE, chosen_rows, places_of, staged_files
+from ilyama_resources.unreadable import Unreadable
 
 _CONTENTS = ("device_id", "received_at", "op", "pk", "row", "fields")
 
@@ -39,13 +41,13 @@ class _Sent(NamedTuple):
 
 
 def staged_sample(
-    root: Path, sums: Sequence[StagedSum], *, most: int, most_bytes: int
+    root: Path, sums: Sequence[StagedSum], unreadable: Unreadable, *, most: int, most_bytes: int
 ) -> list[Sampled]:
-    """Rows that are set aside."""
+    """Rows that are set aside; files that cannot be read are noted, and hold none."""
     if not sums:
         return []
     found: list[Sampled] = []
-    for device_id, received_at, op, *texts in islice(_contents(root, sums), most):
+    for device_id, received_at, op, *texts in islice(_contents(root, sums, unreadable), most):
         most_bytes -= sum(len(text) for text in texts if text is not None)
         if most_bytes < 0:
             break
@@ -54,17 +56,17 @@ def staged_sample(
     return found
 
 
-def _contents(root: Path, sums: Sequence[StagedSum]) -> Iterator[_Sent]:
+def _contents(root: Path, sums: Sequence[StagedSum], unreadable: Unreadable) -> Iterator[_Sent]:
     wanted = places_of(sums)
-    for path in _files(root, sums):
-        if {*PLACES, *_CONTENTS} <= {*pq.read_schema(path).names}:
-            for batch in chosen_rows(path, wanted, _CONTENTS):
-                sent = (batch[name].to_pylist() for name in _CONTENTS)
-                yield from map(_Sent._make, zip(*sent, strict=True))
+    for path in _files(root, sums, unreadable):
+        with unreadable.noted(path):
+            if {*PLACES, *_CONTENTS} <= {*pq.read_schema(path).names}:
+                for batch in chosen_rows(path, wanted, _CONTENTS):
+                    sent = (batch[name].to_pylist() for name in _CONTENTS)
+                    yield from map(_Sent._make, zip(*sent, strict=True))
 
 
-def _files(root: Path, sums: Sequence[StagedSum]) -> list[str]:
-    try:
+def _files(root: Path, sums: Sequence[StagedSum], unreadable: Unreadable) -> list[str]:
+    with unreadable.noted(root / TABLE), suppress(TableNotFoundError):
         return sorted(file.path for file in staged_files(Warehouse(root, ""), sums))
-    except TableNotFoundError:
-        return []
+    return []

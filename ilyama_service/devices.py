@@ -11,8 +11,8 @@ DeviceRefused
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
+from ilyama_protocol.names import MAX_NAME, is_name, is_text
 from ilyama_protocol.topics import MessageKind, parse_topic
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Transaction
@@ -25,9 +25,6 @@ from ilyama_resources.postgres.devices import (
 from ilyama_resources.postgres.drains import DrainState
 from ilyama_resources.postgres.moved_devices import DeviceMove
 from ilyama_service.reviewing import Reviewing
-
-LONGEST_NAME: Final = 512
-"""The longest name of an organization, project, fleet or firmware version."""
 
 
 class DeviceRefused(PlatformError):
@@ -116,7 +113,7 @@ def _refuse_unfit_root(device: NewDevice) -> None:
     slug, name = device.topic_slug, device.device_name
     address = parse_topic(f"{slug}/{name}/sync/rows/batch")
     named = (address.topic_slug, address.device_name)
-    if address.kind is not MessageKind.ROWS or named != (slug, name) or not _is_text(slug + name):
+    if address.kind is not MessageKind.ROWS or named != (slug, name) or not is_text(slug + name):
         raise UnfitName(
             "Topic slug and device name are one level of a topic each, without +, # and U+0000; "
             "the name is not empty, the slug is not devices or cdc and does not begin with $."
@@ -130,7 +127,7 @@ def _refuse_unfit_id(device: NewDevice) -> None:
     own, given = own_id(device.topic_slug, device.device_name), device.device_id
     if given == own:
         return
-    if parse_topic(f"devices/{given}/telemetry").device_name != given or not _is_text(given):
+    if parse_topic(f"devices/{given}/telemetry").device_name != given or not is_text(given):
         raise UnfitName(
             f"The id of a device is {own}, or one level of a topic: not empty, without /, +, # "
             "and U+0000."
@@ -161,16 +158,11 @@ def _refuse_confusing_id(tx: Transaction, device: NewDevice) -> None:
 
 def _refuse_unfit_words(*words: str | None) -> None:
     for word in words:
-        if word is not None and not (0 < len(word) <= LONGEST_NAME and _is_text(word)):
+        if word is not None and not is_name(word):
             raise UnfitName(
                 "Organization, project, fleet and firmware version are left out or have 1 to "
-                f"{LONGEST_NAME} characters, without U+0000."
+                f"{MAX_NAME} characters, without U+0000."
             )
-
-
-def _is_text(word: str) -> bool:
-    """Whether Postgres can hold it; what a terminal gave may be no UTF-8."""
-    return "\0" not in word and word == word.encode(errors="ignore").decode()
 
 
 def _told_taken(tx: Transaction, device: NewDevice) -> str:

@@ -2,7 +2,8 @@
 
 RejectionRefused
 ├── NoSuchRejection    there is none under this id, or in this group
-└── WrongState         its life has taken another turn
+├── WrongState         its life has taken another turn
+└── TooLarge           no message is as long as the corrected bytes
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ class WrongState(RejectionRefused):
     """Its state does not allow what was asked for."""
 
 
+class TooLarge(RejectionRefused):
+    """Corrected bytes that can only be rejected again."""
+
+
 class GroupDone(NamedTuple):
     """With how many of a group it was done now, and how many are left for another request."""
 
@@ -66,6 +71,15 @@ def discard(tx: Transaction, rejection_id: str, *, note: str | None, actor: str)
     kept = before.note if note is None else note
     tx.rejections.move(rejection_id, RejectionState.DISCARDED, note=kept)
     return _audited(tx, before, verb="discard", actor=actor, more={"note": kept})
+
+
+def refuse_too_large(corrected: bytes, *, most: int) -> None:
+    """Refuse corrected bytes that are no message for their size alone."""
+    if len(corrected) > most:
+        raise TooLarge(
+            f"Corrected bytes are at most {most:,} (ILYAMA_PAYLOAD_MAX_BYTES); a longer message "
+            "would only be rejected again, with payload_too_large."
+        )
 
 
 def replay(tx: Transaction, rejection_id: str, *, corrected: bytes | None, actor: str) -> Rejection:

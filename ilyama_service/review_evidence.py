@@ -21,6 +21,7 @@ from ilyama_protocol.governance.dry_run import (
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.reviews import Review, Sharer
 from ilyama_resources.staged_samples import Sampled, staged_sample
+from ilyama_resources.unreadable import Unreadable
 
 MOST_ROWS = 10_000
 MOST_BYTES = 64 * 1024 * 1024
@@ -71,6 +72,8 @@ class Evidence(msgspec.Struct):
     dry_run: Trial
     waiting: int
     """Further schemas of the lineage that wait until there is room for a review of them."""
+    unreadable: list[str]
+    """Files of staged rows that cannot be read: the dry run is without what they hold."""
 
 
 def evidence_of(
@@ -81,7 +84,8 @@ def evidence_of(
     alike = tx.reviews.alike(review)
     devices = sorted({other.device_id for other in alike})
     sums = tx.backlog.of_schema(review.source_table, review.schema_hash, device_ids=devices)
-    sample = staged_sample(warehouse, sums, most=MOST_ROWS, most_bytes=MOST_BYTES)
+    unreadable = Unreadable(warehouse)
+    sample = staged_sample(warehouse, sums, unreadable, most=MOST_ROWS, most_bytes=MOST_BYTES)
     rows = _typed(tx, review, sample)
     staged = Staged(sum(s.rows for s in sums), sum(s.bytes for s in sums))
     table, last = review.source_table, review.evidence.get("last_accepted")
@@ -94,6 +98,7 @@ def evidence_of(
         downstream=_downstream(review, chosen, rows),
         dry_run=Trial(len(rows) == staged.rows, dry_run(rows, review.columns, chosen)),
         waiting=tx.review_queue.waiting((review.device_id, review.source_table)),
+        unreadable=unreadable.files,
     )
 
 

@@ -35,6 +35,8 @@ from sensors.intake_runs import intake_runs
 from sensors.run_planning import RunPlan, plan_run
 
 REASON = "ilyama/reason"
+LONGEST_REASON = 500
+"""Dagster indexes tags, and an index entry has no room for whatever an error tells."""
 LAND_FOR_S = 20.0
 LAND_AT_LEAST_S = 1.0
 LOOK_EVERY_S = 1.0
@@ -60,39 +62,49 @@ def mqtt_ingest(
     """Land what devices publish; request a run when something waits that none at work takes."""
     cursor = _bury_dead_runs(context, records.gateway)
     lake.landing.register_found(records.gateway)
-    _land_replays(records.gateway, lake)
+    replayed = _land_replays(records.gateway, lake)
 
     def plan() -> RunPlan:
         return _plan(context, records.gateway)
 
     landed = _land(broker, records.gateway, until=_worth_a_run(plan))
     decided = plan()
-    told = f"{landed.told}; {decided.reason}" if landed.told else decided.reason
-    if decided.day is None and landed.error is not None:
-        raise landed.error
+    told = "; ".join(filter(None, (replayed.told, landed.told, decided.reason)))
+    error = landed.error or replayed.error
+    if decided.day is None and error is not None:
+        raise error
     if decided.day is None:
         return SensorResult(skip_reason=told, cursor=cursor)
     ensure_days(context.instance, [decided.day])
     request = RunRequest(
-        partition_key=decided.day.isoformat(), run_config=DRAIN_ONLY, tags={REASON: told}
+        partition_key=decided.day.isoformat(),
+        run_config=DRAIN_ONLY,
+        tags={REASON: told[:LONGEST_REASON]},
     )
     return SensorResult(run_requests=[request], cursor=cursor)
-
-
-def _land_replays(gateway: Gateway, lake: DeltaLake) -> None:
-    """Land some of the rejections that are to be replayed; the next ticks land the rest."""
-    settings = load_settings()
-    replays = ReplayLanding(
-        gateway, lake.landing, settings.warehouse, segment_max_bytes=settings.segment_max_bytes
-    )
-    replays.land(at_most=REPLAYS_PER_TICK)
 
 
 class Landed(NamedTuple):
     """What a tick landed, in words, and what went wrong; a run may be due all the same."""
 
     told: str = ""
-    error: PlatformError | None = None
+    error: Exception | None = None
+
+
+def _land_replays(gateway: Gateway, lake: DeltaLake) -> Landed:
+    """Land some of the rejections that are to be replayed; the next ticks land the rest.
+
+    Whatever goes wrong with them, what devices send must land.
+    """
+    settings = load_settings()
+    replays = ReplayLanding(
+        gateway, lake.landing, settings.warehouse, segment_max_bytes=settings.segment_max_bytes
+    )
+    try:
+        replays.land(at_most=REPLAYS_PER_TICK)
+    except Exception as error:
+        return Landed(str(error), error)
+    return Landed()
 
 
 def _plan(context: SensorEvaluationContext, gateway: Gateway) -> RunPlan:

@@ -10,7 +10,7 @@ from ilyama_assets.drains.governing import pin_rules
 from ilyama_assets.drains.orders import DeviceOrder
 from ilyama_protocol.governance.policies import Policy
 from ilyama_protocol.governance.rules import ProjectRules
-from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
+from ilyama_protocol.names import known_firmware
 from ilyama_protocol.topics import DEVICES_ROOT, Address, parse_topic
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.devices import LONGEST_ROOT_BYTES, RegisteredDevice, Root
@@ -119,7 +119,7 @@ def _own_name(root: Root) -> str:
 
 
 def _firmware(device: RegisteredDevice | None) -> str:
-    return (device.firmware_version if device else None) or UNKNOWN_FIRMWARE
+    return known_firmware(device.firmware_version if device else None)
 
 
 def _orders(

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from ilyama_protocol.intake.engine import UNKNOWN_FIRMWARE
 from ilyama_protocol.intake.outcomes import Arrival, Message
+from ilyama_protocol.names import UNKNOWN_FIRMWARE
 from ilyama_protocol.topics import parse_topic
 
 StoredLine = dict[str, Any]

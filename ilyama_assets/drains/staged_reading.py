@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from ilyama_protocol.topics import MessageKind
 from ilyama_resources.data_files import as_declared
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.staged_files import PLACES, chosen_rows, places_in, places_of
+from ilyama_resources.unreadable import Unreadable
 
 _OF_MESSAGES = ("payload", "rejection_id")
 """What only whole messages have; files of older builds name no rejections."""
@@ -54,14 +56,10 @@ def holds_rows(path: str) -> bool:
 def _found(paths: Iterable[str], wanted: pa.Table, columns: list[str]) -> Iterator[pa.Table]:
     """What files hold of it; one that is lost or damaged is told by what it should hold."""
     for path in paths:
-        try:
+        # What is missing for good is told by the sums; a disk may read it another time.
+        with Unreadable(Path(path).parent, for_good=True).noted(path):
             if holds_rows(path):
                 yield from map(_declared, chosen_rows(path, wanted, columns))
-        except (FileNotFoundError, pa.ArrowInvalid):
-            continue
-        except OSError as error:
-            if error.errno is not None:
-                raise  # The disk's fault rather than the file's: it may pass.
 
 
 def read_staged(paths: Iterable[str], released: Sequence[StagedSum]) -> dict[str, pa.Table]:

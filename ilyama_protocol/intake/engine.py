@@ -39,11 +39,10 @@ from ilyama_protocol.messages import (
     RowBatch,
     TelemetryBatch,
 )
+from ilyama_protocol.names import UNKNOWN_FIRMWARE, told_firmware
 from ilyama_protocol.rejections import Rejection
 from ilyama_protocol.topics import MessageKind, parse_topic
 from ilyama_protocol.validation import Verdict, validate
-
-UNKNOWN_FIRMWARE = "unknown"
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -145,7 +144,7 @@ class IntakeEngine:
 
     def _firmware_of(self, message: Message) -> str:
         """The firmware of a message's sender; what it says now counts for what comes after, too."""
-        told = message.user_properties.get("firmware_version")
+        told = told_firmware(message.user_properties)
         if told is not None and self.decisions.origin is Origin.LIVE:
             self._firmware = told
         return self._firmware if told is None else told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from paho.mqtt.client import MQTTMessage
@@ -48,7 +48,7 @@ class Batch:
         """Take a message; `number` is what the broker wants to have acknowledged."""
         self.touched_at = now
         self.messages.append(message)
-        self.bytes += len(message.payload)
+        self.bytes += _size(message)
         if number is not None:
             self.to_acknowledge.append(number)
 
@@ -64,6 +64,12 @@ class Batch:
         if self.bytes >= limits.burst_bytes:
             due_at = min(due_at, self.touched_at + limits.quiet_s)
         return max(0.0, due_at - now)
+
+
+def _size(message: Message) -> int:
+    """The bytes that a message brought; beside the payload, words may have 64 KiB each."""
+    words = (message.topic, *chain.from_iterable(message.user_properties.items()))
+    return len(message.payload) + sum(len(word.encode()) for word in words)
 
 
 def one_day_each(messages: Sequence[Message]) -> Iterator[list[Message]]:

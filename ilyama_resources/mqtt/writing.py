@@ -14,7 +14,7 @@ from ilyama_resources.landing import Landing, register
 from ilyama_resources.mqtt.batches import one_day_each
 from ilyama_resources.mqtt.events import log_event
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.postgres.gateway import GatewayUnavailable
+from ilyama_resources.postgres.gateway import GatewayRefused, GatewayUnavailable
 from ilyama_resources.segment_files import Segment
 from ilyama_resources.segment_ids import RisingIds
 
@@ -55,7 +55,7 @@ class SegmentWriter:
             return False
         try:
             register(self._gateway, self._unregistered)
-        except (GatewayUnavailable, SQLAlchemyError) as error:
+        except (GatewayUnavailable, GatewayRefused, SQLAlchemyError) as error:
             self._ask_postgres_at = time.monotonic() + _POSTGRES_PAUSE_S
             log_event("not_registered", level=logging.WARNING, reason=type(error).__name__)
             return False

@@ -4,6 +4,12 @@
 the verbs. Migrations are the single authority over the schema.
 """
 
-from ilyama_resources.postgres.gateway import Gateway, GatewayUnavailable, LockTaken, Transaction
+from ilyama_resources.postgres.gateway import (
+    Gateway,
+    GatewayRefused,
+    GatewayUnavailable,
+    LockTaken,
+    Transaction,
+)
 
-__all__ = ["Gateway", "GatewayUnavailable", "LockTaken", "Transaction"]
+__all__ = ["Gateway", "GatewayRefused", "GatewayUnavailable", "LockTaken", "Transaction"]

@@ -46,6 +46,8 @@ _OF_VALUES = {c.name: c.type.item_type for c in CURRENT_INSTANCE.c if isinstance
 _STORED = CURRENT_INSTANCE.c
 _TO_JOIN = text("SET LOCAL work_mem = '64MB'; SET LOCAL random_page_cost = 1.1")
 """Identities are probed in the index: to read all instances would cost more with each of them."""
+_INDEXED_OF_FAMILY = 128
+"""An index entry has no room for a longer one beside the longest id of a device."""
 _STANDING, _GIVEN = 0, 1
 
 
@@ -54,6 +56,11 @@ def values_of(instances: FromClause) -> TableValuedAlias:
     lists = [instances.c[name] for name in _OF_VALUES]
     fields = [column(name, of) for name, of in _OF_VALUES.items()]
     return func.unnest(*lists).table_valued(*fields, name="value").render_derived()
+
+
+def may_be_of_family(family: str) -> ColumnElement[bool]:
+    """Whether the indexed beginning of an instance's family is that of the given one."""
+    return func.left(_STORED.family, _INDEXED_OF_FAMILY) == family[:_INDEXED_OF_FAMILY]
 
 
 class CurrentInstances:

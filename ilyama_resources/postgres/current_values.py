@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from ilyama_protocol.intake.identities import family_of, identities
 from ilyama_resources.postgres.copying import SHOWN_NUL, shown
-from ilyama_resources.postgres.current_instances import Lineage, values_of
+from ilyama_resources.postgres.current_instances import Lineage, may_be_of_family, values_of
 from ilyama_resources.postgres.schema import CURRENT_INSTANCE, LINEAGE, WAREHOUSE
 
 PROVENANCES = ("observed", "calculated", "intended")
@@ -175,11 +175,13 @@ def _narrowed(wanted: CurrentValueFilter) -> list[ColumnElement[bool]]:
         for column, value in (
             (_INSTANCE.owner_id, wanted.device_id),
             (_INSTANCE.instance, wanted.instance),
-            (_INSTANCE.family, _family(wanted)),
             (_VALUE.c.key, wanted.key),
         )
         if value is not None
     ]
+    family = _family(wanted)
+    if family is not None:
+        conditions.append(may_be_of_family(shown(family)))
     if wanted.key_prefix:
         prefix = shown(wanted.key_prefix)
         conditions.append(_VALUE.c.key.startswith(prefix, autoescape=True))
@@ -187,7 +189,7 @@ def _narrowed(wanted: CurrentValueFilter) -> list[ColumnElement[bool]]:
 
 
 def _family(wanted: CurrentValueFilter) -> str | None:
-    """The family of all keys that are asked for, if that says it."""
+    """The family of all keys that are asked for, if what else is said of them tells it."""
     if wanted.key is not None:
         return family_of(wanted.key)
     prefix = wanted.key_prefix or ""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import BigInteger, Connection, Select, cast, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import JSON, insert
 
+from ilyama_protocol.names import is_name
 from ilyama_resources.postgres.copying import shown
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import DEVICE, DEVICE_STATE
@@ -136,8 +137,8 @@ class Devices:
         self._connection.execute(moved.values(places._asdict()))
 
     def learn_firmware(self, versions: Iterable[tuple[str, str]]) -> None:
-        """Note the firmware that devices have now."""
-        told = [(shown(device_id), shown(version)) for device_id, version in versions]
+        """Note the firmware that devices have now; a drain that an older build sealed tells any."""
+        told = [(shown(device_id), version) for device_id, version in versions if is_name(version)]
         if told:
             news = these(told).subquery("news")
             self._connection.execute(

@@ -2,6 +2,7 @@
 
 Errors:
     GatewayUnavailable   Postgres cannot be reached or went away
+    GatewayRefused       Postgres answers, but does not do what it was asked for
     LockTaken            another process holds the lock that was asked for
 """
 
@@ -36,6 +37,7 @@ from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.lineages import Lineages
 from ilyama_resources.postgres.moved_devices import MovedDevices
 from ilyama_resources.postgres.open_reviews import OpenReviews
+from ilyama_resources.postgres.outages import is_outage, is_refusal, may_pass
 from ilyama_resources.postgres.pauses import Pauses
 from ilyama_resources.postgres.policies import Policies
 from ilyama_resources.postgres.registries import Registries
@@ -65,6 +67,14 @@ _migrated: set[str] = set()
 
 class GatewayUnavailable(PlatformError):
     """Postgres cannot be reached, or went away in the middle."""
+
+
+class GatewayRefused(PlatformError):
+    """Postgres is there, and refuses; `may_pass` says whether it may do it another time."""
+
+    def __init__(self, sentence: str, *, may_pass: bool) -> None:
+        super().__init__(sentence)
+        self.may_pass = may_pass
 
 
 class LockTaken(PlatformError):
@@ -224,15 +234,12 @@ def _as_gateway_errors() -> Iterator[None]:
         yield
     except (DBAPIError, psycopg2.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        if getattr(error, "connection_invalidated", False) or _is_lost(cause):
-            reason = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
+        reason = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
+        if getattr(error, "connection_invalidated", False) or is_outage(cause):
             raise GatewayUnavailable(f"Postgres does not answer: {reason}") from error
+        if is_refusal(cause):
+            told = f"Postgres refuses what it was asked for: {reason}"
+            raise GatewayRefused(told, may_pass=may_pass(cause)) from error
         raise
     except NoConnectionFree as error:
         raise GatewayUnavailable("Postgres has no connection free: all are in use") from error
-
-
-def _is_lost(cause: BaseException | None) -> bool:
-    # What the server itself says is always of a narrower class than this one.
-    nothing_said = type(cause) is psycopg2.DatabaseError
-    return nothing_said or isinstance(cause, psycopg2.OperationalError | psycopg2.InterfaceError)

@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Subquery,
+    Table,
     case,
     func,
     literal,
@@ -24,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql.selectable import LateralFromClause
 
+from ilyama_protocol.names import MAX_NAME, UNKNOWN_FIRMWARE
 from ilyama_resources.postgres.copying import copied_arrow, shown
 from ilyama_resources.postgres.schema import REJECTION, WAREHOUSE
 
@@ -167,7 +169,7 @@ class Rejections:
             "replays": literal(0),
             "changed_at": literal(datetime.now(UTC)),
         }
-        rows = select(*(incoming.c[name] for name in FOUND), *life.values())
+        rows = select(*_told(incoming).values(), *life.values())
         statement = insert(REJECTION).from_select([*FOUND, *life], rows)
         self._connection.execute(statement.on_conflict_do_nothing())
 
@@ -176,7 +178,8 @@ class Rejections:
         if not found.num_rows:
             return
         incoming = copied_arrow(self._connection, REJECTION, found.select(FOUND))
-        values = {name: incoming.c[name] for name in (*_JUDGED, "firmware_version")}
+        told = _told(incoming)
+        values = {name: told[name] for name in (*_JUDGED, "firmware_version")}
         same = REJECTION.c.rejection_id == incoming.c.rejection_id
         self._connection.execute(update(REJECTION).where(same).values(values))
 
@@ -277,6 +280,17 @@ class Rejections:
     def all_are_known(self) -> None:
         """Note that it is."""
         self._connection.execute(update(WAREHOUSE).values(rejections_known=True))
+
+
+def _told(incoming: Table) -> dict[str, ColumnElement[Any]]:
+    """What is told of rejections; firmware that no index has room for is unknown.
+
+    A drain that an older build sealed may tell any.
+    """
+    firmware = incoming.c.firmware_version
+    fits = func.length(firmware).between(1, MAX_NAME)
+    known = case((fits, firmware), else_=UNKNOWN_FIRMWARE)
+    return {name: incoming.c[name] for name in FOUND} | {"firmware_version": known}
 
 
 def narrowed(wanted: RejectionFilter) -> list[ColumnElement[bool]]:

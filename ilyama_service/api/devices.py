@@ -9,6 +9,7 @@ from fastapi import APIRouter, HTTPException, Query, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ilyama_protocol.moments import utc
+from ilyama_protocol.names import MAX_NAME
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.devices import DeviceEntry, NewDevice
 from ilyama_service import devices
@@ -25,7 +26,7 @@ _Name = Annotated[
     str | None,
     Field(
         min_length=1,
-        max_length=devices.LONGEST_NAME,
+        max_length=MAX_NAME,
         json_schema_extra={"pattern": r"^[^\u0000]+$"},
     ),
 ]

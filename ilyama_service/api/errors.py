@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from ilyama_resources.postgres import GatewayUnavailable
+from ilyama_resources.postgres import GatewayRefused, GatewayUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +170,7 @@ def answer_errors(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(GatewayUnavailable, _without_postgres)
+    app.add_exception_handler(GatewayRefused, _refused_by_postgres)
     app.add_exception_handler(ClientDisconnect, _hung_up)
     app.add_exception_handler(Exception, _our_fault)
 
@@ -225,6 +226,15 @@ async def _without_postgres(request: Request, error: Exception) -> JSONResponse:
     log.warning("%s %s: %s", request.method, request.url.path, error)
     message = "Postgres does not answer; try again in a moment."
     return _answer(503, "postgres_unavailable", message, headers=_AGAIN_SOON)
+
+
+async def _refused_by_postgres(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, GatewayRefused)
+    if not error.may_pass:
+        return await _our_fault(request, error)
+    log.warning("%s %s: %s", request.method, request.url.path, error)
+    message = "Postgres could not do it now; try again in a moment."
+    return _answer(503, "postgres_refused", message, headers=_AGAIN_SOON)
 
 
 async def _hung_up(request: Request, error: Exception) -> JSONResponse:

@@ -15,6 +15,7 @@ from ilyama_resources.postgres.ledger import (
     LedgerSum,
 )
 from ilyama_resources.segment_ledger import segment_balance, segment_ledger
+from ilyama_resources.unreadable import Unreadable
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.days import ArrivalDay
 from ilyama_service.api.errors import documented
@@ -65,6 +66,9 @@ class LedgerPage(Page[LedgerItem]):
     """A part of the sums."""
 
     balance: Balance
+    unreadable: list[str] = Field(
+        description="Files below the warehouse that cannot be read; only of one segment."
+    )
 
 
 class LedgerQuery(PageQuery):
@@ -89,12 +93,13 @@ def list_ledger(
     )
     after = decode_cursor(query.cursor, LedgerPlace)
     segment_id = None if query.segment is None else str(query.segment)
+    unreadable = Unreadable(parts.settings.warehouse)
     if segment_id is None:
         with parts.gateway.transaction() as tx:
             found = tx.ledger.page(wanted, after=after, limit=query.limit + 1)
             balance = tx.ledger.balance(wanted)
     else:
-        every, balance = _of_segment(parts, segment_id, wanted)
+        every, balance = _of_segment(parts, segment_id, wanted, unreadable)
         found = [line for line in every if after is None or line.place > after]
     sums, cursor = page_of(found, limit=query.limit, place=lambda found_sum: found_sum.place)
     return LedgerPage(
@@ -103,14 +108,15 @@ def list_ledger(
         ],
         next_cursor=cursor,
         balance=Balance(balanced=balance.balanced, **balance._asdict()),
+        unreadable=unreadable.files,
     )
 
 
 def _of_segment(
-    parts: Parts, segment_id: str, wanted: LedgerFilter
+    parts: Parts, segment_id: str, wanted: LedgerFilter, unreadable: Unreadable
 ) -> tuple[list[LedgerSum], LedgerBalance]:
     # The records first: what they call drained is in the table for certain.
     with parts.gateway.transaction() as tx:
         landed = tx.segments.landed(segment_id, origin=wanted.origin)
-    sums = segment_ledger(parts.settings.warehouse, segment_id, wanted)
+    sums = segment_ledger(parts.settings.warehouse, segment_id, wanted, unreadable)
     return sums, segment_balance(sums, wanted, landed)

@@ -14,6 +14,7 @@ from ilyama_protocol.governance.policies import (
     PolicyScope,
     resolved,
 )
+from ilyama_protocol.names import MAX_NAME
 from ilyama_resources.postgres import Transaction
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import documented
@@ -22,7 +23,6 @@ from ilyama_service.api.parts import PartsHere, PrincipalHere
 from ilyama_service.reviewing import UnfitScope
 
 router = APIRouter(tags=["reviews"])
-_LONGEST_NAME = 512
 
 
 class PolicyItem(BaseModel):
@@ -45,11 +45,9 @@ class PolicyBody(MutationBody, ChoiceItem):
     """What to choose, and for which project and table."""
 
     project: str = Field(
-        NO_PROJECT, max_length=_LONGEST_NAME, description="Empty: devices of no project."
+        NO_PROJECT, max_length=MAX_NAME, description="Empty: devices of no project."
     )
-    source_table: str = Field(
-        EVERY_TABLE, max_length=_LONGEST_NAME, description="Empty: every table."
-    )
+    source_table: str = Field(EVERY_TABLE, max_length=MAX_NAME, description="Empty: every table.")
 
 
 class ScopedChoice(BaseModel):

@@ -22,9 +22,10 @@ from ilyama_resources.postgres.rejections import (
     RejectionState,
 )
 from ilyama_resources.rejected_bytes import RejectedMessage, rejected_messages
+from ilyama_resources.unreadable import Unreadable
 from ilyama_service import rejections
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
-from ilyama_service.api.errors import Conflict, NotFound, documented
+from ilyama_service.api.errors import BodyTooLarge, Conflict, NotFound, documented
 from ilyama_service.api.mutations import MutationBody, MutationHere, described
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 
@@ -116,9 +117,12 @@ class WholeRejection(RejectionItem):
     """One rejection with its replays and its bytes."""
 
     past_replays: list[ReplayItem]
-    payload_base64: str | None = Field(description="Null when retention has dropped the bytes.")
+    payload_base64: str | None = Field(
+        description="Null when retention has dropped the bytes, or their file cannot be read."
+    )
     payload_text: str | None = Field(description="The bytes as text, when they are UTF-8.")
     user_properties: dict[str, str] | None
+    unreadable: list[str] = Field(description="Files below the warehouse that cannot be read.")
 
 
 class ReplayBody(MutationBody):
@@ -290,13 +294,15 @@ def show_rejection(parts: PartsHere, _: PrincipalHere, rejection_id: UUID) -> Wh
         past = tx.rejection_replays.of(str(rejection_id))
     if found is None:
         raise NotFound(f"There is no rejection {rejection_id}.")
-    message = _message_of(parts, found)
+    unreadable = Unreadable(parts.settings.warehouse)
+    message = _message_of(parts, found, unreadable)
     return WholeRejection(
         **_item(found).model_dump(),
         past_replays=[ReplayItem.model_validate(replay._asdict()) for replay in past],
         payload_base64=None if message is None else b64encode(message.payload).decode(),
         payload_text=None if message is None else _text_of(message.payload),
         user_properties=None if message is None else message.user_properties,
+        unreadable=unreadable.files,
     )
 
 
@@ -315,6 +321,9 @@ async def replay_one(mutation: MutationHere, rejection_id: UUID) -> Response:
         corrected = None if given is None else a2b_base64(given.encode())
         name, by = str(rejection_id), mutation.actor
         with _refusals():
+            if corrected is not None:
+                most = mutation.parts.settings.payload_max_bytes
+                rejections.refuse_too_large(corrected, most=most)
             return _item(rejections.replay(tx, name, corrected=corrected, actor=by))
 
     return await mutation.carry_out(ReplayBody, act, status=202)
@@ -363,6 +372,8 @@ def _refusals() -> Iterator[None]:
         raise NotFound(str(error)) from error
     except rejections.WrongState as error:
         raise Conflict(str(error)) from error
+    except rejections.TooLarge as error:
+        raise BodyTooLarge(str(error)) from error
 
 
 def _group(group: RejectionGroup) -> GroupItem:
@@ -378,9 +389,9 @@ def _item(rejection: Rejection) -> RejectionItem:
     return RejectionItem.model_validate(rejection._asdict())
 
 
-def _message_of(parts: Parts, found: Rejection) -> RejectedMessage | None:
+def _message_of(parts: Parts, found: Rejection, unreadable: Unreadable) -> RejectedMessage | None:
     place = MessagePlace(found.segment_id, found.position, found.day, found.drain_id)
-    return rejected_messages(parts.settings.warehouse, [place]).get(place.key)
+    return rejected_messages(parts.settings.warehouse, [place], unreadable).get(place.key)
 
 
 def _text_of(payload: bytes) -> str | None:

@@ -13,7 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from ilyama_resources.durability import force_to_disk
-from ilyama_resources.postgres import Gateway, GatewayUnavailable
+from ilyama_resources.postgres import Gateway, GatewayRefused, GatewayUnavailable
 from ilyama_resources.settings import Settings, private_directory
 from ilyama_service.api.errors import TooManyRequests, Unauthorized
 from ilyama_service.api.rate_limits import RateLimit
@@ -111,7 +111,7 @@ class Guard:
             return principal
         try:
             found = await run_in_threadpool(self._look_up, token_hash)
-        except GatewayUnavailable:
+        except (GatewayUnavailable, GatewayRefused):
             if principal is not None:
                 return principal
             raise

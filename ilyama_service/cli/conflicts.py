@@ -6,7 +6,7 @@ from rich.table import Table
 
 from ilyama_resources.key_conflicts import ConflictFilter, ListedConflict, conflicts_page
 from ilyama_resources.settings import load_settings
-from ilyama_service.cli.consoles import console, errors
+from ilyama_service.cli.consoles import console, name_unreadable
 from ilyama_service.cli.recording import safe
 
 
@@ -14,8 +14,7 @@ def list_conflicts(wanted: ConflictFilter, *, limit: int, as_json: bool) -> None
     """List key conflicts, newest day first."""
     found = conflicts_page(load_settings().warehouse, wanted, after=None, limit=limit)
     conflicts = found.conflicts
-    for file in found.unreadable:
-        errors.print(f"{file} cannot be read.", markup=False, highlight=False)
+    name_unreadable(found.unreadable)
     if as_json:
         for conflict in conflicts:
             line = msgspec.json.encode(conflict.told()).decode()

@@ -22,7 +22,7 @@ from ilyama_resources.embedded.spark_server import spark_in_use
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres import Gateway, LockTaken
-from ilyama_resources.rejection_landing import ReplayLanding
+from ilyama_resources.rejection_landing import ReplayLanding, ReplaysCannotLand
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_service.cli.consoles import console, errors
 from ilyama_service.cli.derived import Derived
@@ -46,18 +46,27 @@ def drain_everything(*, verify: bool, skipped: Collection[Derived] = ()) -> None
         gateway.migrate()
         landing = Landing(settings.landing)
         landing.register_found(gateway)
-        ReplayLanding(
-            gateway,
-            landing,
-            settings.warehouse,
-            segment_max_bytes=settings.segment_max_bytes,
-        ).land()
+        failure = _land_replays(settings, gateway, landing)
         if verify or _something_waits(gateway, derived):
             _say_when_another_drains(gateway)
             with spark_in_use(settings), _progress(gateway):
                 _run(settings, gateway, derived, verify=verify)
         _report(gateway)
         gateway.close()
+    if failure is not None:
+        raise failure
+
+
+def _land_replays(
+    settings: Settings, gateway: Gateway, landing: Landing
+) -> ReplaysCannotLand | None:
+    """Land the rejections that are to be replayed; what prevents it keeps nothing else waiting."""
+    size = settings.segment_max_bytes
+    try:
+        ReplayLanding(gateway, landing, settings.warehouse, segment_max_bytes=size).land()
+    except ReplaysCannotLand as error:
+        return error
+    return None
 
 
 def _run(

@@ -17,8 +17,10 @@ from ilyama_resources.postgres.rejections import (
     RejectionState,
 )
 from ilyama_resources.rejected_bytes import RejectedMessage, rejected_messages
+from ilyama_resources.settings import load_settings
+from ilyama_resources.unreadable import Unreadable
 from ilyama_service import rejections
-from ilyama_service.cli.consoles import console
+from ilyama_service.cli.consoles import console, name_unreadable
 from ilyama_service.cli.recording import actor, changed, records, safe
 from ilyama_service.cli.rejection_lists import show_each, show_groups
 from ilyama_service.rejections import GroupDone, NoSuchRejection
@@ -76,10 +78,15 @@ def show(rejection_id: str, *, save: Path | None) -> None:
         if found is None:
             raise NoSuchRejection(f"There is no rejection {rejection_id}.")
         place = MessagePlace(found.segment_id, found.position, found.day, found.drain_id)
-        message = rejected_messages(settings.warehouse, [place]).get(place.key)
+        unreadable = Unreadable(settings.warehouse)
+        message = rejected_messages(settings.warehouse, [place], unreadable).get(place.key)
     for line in _lines(found, past):
         console.print(line, markup=False, highlight=False)
-    _show_bytes(message, save)
+    name_unreadable(unreadable.files)
+    if message is None:
+        console.print(f"bytes      {'unreadable' if unreadable.files else 'no longer kept'}")
+    else:
+        _show_bytes(message, save)
 
 
 def _lines(found: Rejection, past: Sequence[PastReplay]) -> Iterator[str]:
@@ -118,10 +125,8 @@ def _save(payload: bytes, file: Path) -> None:
         raise PlatformError(f"{file} cannot be written: {error.strerror}") from error
 
 
-def _show_bytes(message: RejectedMessage | None, save: Path | None) -> None:
-    if message is None:
-        console.print("bytes      no longer kept")
-    elif save is not None:
+def _show_bytes(message: RejectedMessage, save: Path | None) -> None:
+    if save is not None:
         _save(message.payload, save)
         told = f"bytes      {len(message.payload):,} written to {save}"
         console.print(told, markup=False, highlight=False)
@@ -132,9 +137,18 @@ def _show_bytes(message: RejectedMessage | None, save: Path | None) -> None:
         console.print(f"{text[:_SHOWN_CHARACTERS]}{more}", markup=False, highlight=False)
 
 
+def _corrected_bytes(file: Path) -> bytes:
+    """What a file holds; of one that is too large no more is read than tells so."""
+    most = load_settings().payload_max_bytes
+    with file.open("rb") as opened:
+        payload = opened.read(most + 1)
+    rejections.refuse_too_large(payload, most=most)
+    return payload
+
+
 def replay_one(rejection_id: str, corrected: Path | None) -> None:
     """Ask for a replay of one rejection."""
-    payload = None if corrected is None else corrected.read_bytes()
+    payload = None if corrected is None else _corrected_bytes(corrected)
     changed(lambda tx: rejections.replay(tx, rejection_id, corrected=payload, actor=actor()))
     console.print(f"A replay was asked for. {_TAKEN_UP}", highlight=False)
 

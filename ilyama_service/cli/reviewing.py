@@ -12,7 +12,7 @@ from ilyama_protocol.governance.bindings import NAMES_A_KEY, Actions, ColumnActi
 from ilyama_protocol.governance.reviews import OPEN, ReviewState, ReviewVerb
 from ilyama_protocol.identifiers import key_fault
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
-from ilyama_service.cli.consoles import console
+from ilyama_service.cli.consoles import console, name_unreadable
 from ilyama_service.cli.recording import actor, records, safe
 from ilyama_service.review_evidence import Evidence, evidence_of
 from ilyama_service.reviewing import Act, Reviewing, review_as_seen
@@ -58,6 +58,7 @@ def show(review_id: int, columns: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         typer.echo(msgspec.json.encode(review._asdict() | {"evidence": evidence}).decode())
         return
+    name_unreadable(evidence.unreadable)
     _print([*_lines(review, evidence), *_way_to_approve(review, columns)])
 
 
@@ -186,7 +187,8 @@ def _consequences(evidence: Evidence) -> Iterator[str]:
         yield f"behind it  {evidence.waiting:,} more schemas of the lineage wait for room"
     yield f"keys       {', '.join(map(safe, evidence.downstream.keys)) or 'none'}"
     yield f"assets     {', '.join(evidence.downstream.assets) or 'none'}"
-    looked = "all" if trial.complete else f"the oldest {trial.result.rows:,}"
+    oldest = "those that can be read, " if evidence.unreadable else "the oldest "
+    looked = "all" if trial.complete else f"{oldest}{trial.result.rows:,}"
     told = f"{trial.result.would_materialize:,} rows would be shown"
     kept = f"{trial.result.would_stay_staged:,} would stay staged"
     points = f"{trial.result.datapoints:,} datapoints"

@@ -21,6 +21,10 @@ def sentence_of(error: BaseException) -> str | None:
     if origin in ("pyspark", "grpc"):
         return f"Spark does not answer: {_first_line(error)}. Run the command again."
     if origin in ("sqlalchemy", "psycopg2") and "Operational" in type(error).__name__:
+        from ilyama_resources.postgres.outages import is_refusal
+
+        if is_refusal(getattr(error, "orig", error)):
+            return f"Postgres refuses what it was asked for: {_first_line(error)}."
         return f"Postgres does not answer: {_first_line(error)}. Run the command again."
     if origin == "dagster_postgres" and error.__cause__ is not None:
         return sentence_of(error.__cause__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +15,8 @@ import pytest
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.postgres.audit import AuditFilter
 from ilyama_resources.postgres.rejections import Rejection
-from tests.api_server import ApiServer
+from tests.api_server import ApiServer, api_server
+from tests.damage import files_of, tear
 from tests.platform import Platform
 from tests.rejected_records import FIRMWARE, reject
 from tests.unit.intake.traffic import NOW, TOPIC, batch, change
@@ -168,3 +170,43 @@ def test_a_wrong_request_is_refused_with_a_sentence(
     answer = client.post(f"/v1/rejections/{path}", content=body, headers=headers)
     assert answer.status_code == status, answer.text
     assert sorted(answer.json()) == ["details", "error_code", "message"]
+
+
+def test_a_rejection_whose_file_is_torn_is_shown_without_its_bytes(
+    client: httpx.Client, rejected: list[Rejection], shared_platform: Platform
+) -> None:
+    warehouse, name = shared_platform.settings.warehouse, rejected[0].rejection_id
+    (properties,) = files_of(warehouse, "raw_batches", rejected[0].drain_id)
+    tear(properties)
+    shown = client.get(f"/v1/rejections/{name}").json()
+    assert (shown["payload_text"], shown["user_properties"]) == (_bad(1).decode(), None)
+    assert shown["unreadable"] == [str(properties.relative_to(warehouse))]
+
+    (payloads,) = files_of(warehouse, "rejected_batches", rejected[0].drain_id)
+    tear(payloads)
+    shown = client.get(f"/v1/rejections/{name}").json()
+    assert (shown["code"], shown["payload_base64"]) == ("unsupported_format_version", None)
+    torn = (payloads, properties)
+    assert shown["unreadable"] == [str(file.relative_to(warehouse)) for file in torn]
+
+
+def test_corrected_bytes_that_no_message_has_are_refused_at_once(
+    platform_without_spark: Platform, tmp_path: Path
+) -> None:
+    platform = platform_without_spark
+    (rejection,) = reject(platform, _messages(_bad(1)), drain_id=1)
+    name, most = rejection.rejection_id, 1_000
+    larger = tmp_path / "larger"
+    larger.write_bytes(b"x" * (most + 1))
+    limit = {"ILYAMA_PAYLOAD_MAX_BYTES": str(most)}
+    refused = platform.try_ilyama("rejections", "replay", name, "--with", str(larger), **limit)
+    assert refused.returncode == 1
+    assert "Corrected bytes are at most 1,000" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    with api_server(platform.settings, payload_max_bytes=most) as server, server.client() as opened:
+        data = base64.b64encode(b"x" * (most + 1)).decode()
+        answer = _post(opened, f"{name}/replay", data_base64=data)
+        assert (answer.status_code, answer.json()["error_code"]) == (413, "body_too_large")
+        assert "payload_too_large" in answer.json()["message"]
+        fits = base64.b64encode(b"x" * most).decode()
+        assert _post(opened, f"{name}/replay", data_base64=fits).status_code == 202

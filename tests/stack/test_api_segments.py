@@ -8,6 +8,7 @@ from ilyama_protocol.moments import utc
 from ilyama_resources.segment_files import Segment
 from ilyama_resources.segment_ids import SegmentIds
 from tests.api_server import ApiServer
+from tests.damage import files_of, tear
 from tests.ledger_records import keep_ledger
 from tests.platform import Platform
 from tests.unit.intake.traffic import DEVICE_ID, NOW, TABLE, batch, change, engine, message
@@ -56,3 +57,19 @@ def test_the_ledger_of_a_segment_is_to_be_had(
     with own_api.client() as client:
         answer = client.get("/v1/ledger", params={"segment": "segment"})
     assert (answer.status_code, answer.json()["error_code"]) == (422, "invalid_request")
+
+
+def test_a_torn_file_of_the_ledger_is_named(
+    own_api: ApiServer, platform_without_spark: Platform
+) -> None:
+    _land(platform_without_spark)
+    warehouse = platform_without_spark.settings.warehouse
+    for torn in files_of(warehouse, "batch_ledger", 1):
+        tear(torn)
+
+    page = own_api.get("/v1/ledger", segment=SEGMENT)
+
+    assert page["unreadable"] == [str(torn.relative_to(warehouse))]
+    assert page["items"] == []
+    assert (page["balance"]["balanced"], page["balance"]["messages_received"]) == (False, 3)
+    assert own_api.get("/v1/ledger")["unreadable"] == []

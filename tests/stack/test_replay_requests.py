@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from sqlalchemy import create_engine, func, select
 
 from ilyama_assets.drains.closing import close_drain
@@ -23,9 +28,10 @@ from ilyama_protocol.moments import day_of
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres.rejections import Rejection, RejectionFilter, RejectionState
 from ilyama_resources.postgres.schema import REJECTION_REPLAY
-from ilyama_resources.rejection_landing import ReplayLanding
+from ilyama_resources.rejection_landing import ReplayLanding, ReplaysCannotLand
 from ilyama_resources.segment_files import read_messages
 from ilyama_service import rejections
+from tests.damage import files_of, tear
 from tests.platform import Platform
 from tests.rejected_records import reject
 from tests.unit.intake.traffic import NOW, TOPIC
@@ -85,6 +91,87 @@ def test_corrected_bytes_are_replayed_when_the_first_ones_are_gone(
     (message,) = read_messages(path)
     assert (message.topic, message.payload) == (TOPIC, b"mended")
     assert message.rejection_id == first.rejection_id
+
+
+@pytest.mark.parametrize("damage", [tear, Path.unlink], ids=["torn", "lost"])
+def test_a_replay_whose_bytes_cannot_be_read_is_given_up_and_holds_up_no_other(
+    platform_without_spark: Platform, damage: Callable[[Path], None]
+) -> None:
+    platform = platform_without_spark
+    damaged, sound = _rejected(platform), _rejected(platform, drain_id=2)
+    (file,) = files_of(platform.settings.warehouse, "rejected_batches", 1)
+    damage(file)
+    for rejection in (damaged, sound):
+        _replay(platform, rejection.rejection_id)
+
+    _land(platform)
+
+    with platform.gateway.transaction() as tx:
+        (given_up,) = tx.rejection_replays.of(damaged.rejection_id)
+        (landed,) = tx.rejection_replays.of(sound.rejection_id)
+        found = tx.rejections.find(damaged.rejection_id)
+        (event,) = tx.events.newest(limit=9)
+    assert (given_up.outcome, landed.outcome, landed.position) == ("bytes_missing", None, 0)
+    assert found is not None
+    assert (found.state, found.last_outcome) == (RejectionState.REJECTED, "bytes_missing")
+    assert event.event_type == "rejection.bytes_unreadable"
+    assert event.message.startswith("1 replays of rejections were given up, since rejected_batches")
+    assert event.details["rejections"] == [damaged.rejection_id]
+    shown = platform.try_ilyama("rejections", "show", damaged.rejection_id)
+    assert "bytes      unreadable" in shown.stdout
+    assert f"{file.relative_to(platform.settings.warehouse)} cannot be read." in shown.stderr
+
+    _replay(platform, damaged.rejection_id, b"mended")
+    _land(platform)
+    assert [message.payload for message in _landed(platform, damaged)] == [b"mended"]
+
+
+@pytest.mark.parametrize("damage", [tear, Path.unlink], ids=["torn", "lost"])
+def test_properties_that_cannot_be_read_are_all_that_a_replay_is_without(
+    platform_without_spark: Platform, damage: Callable[[Path], None]
+) -> None:
+    platform = platform_without_spark
+    kept, mended, whole = (_rejected(platform, drain_id=number) for number in (1, 2, 3))
+    for number in (1, 2):
+        (file,) = files_of(platform.settings.warehouse, "raw_batches", number)
+        damage(file)
+    for rejection, corrected in ((kept, None), (mended, b"mended"), (whole, None)):
+        _replay(platform, rejection.rejection_id, corrected)
+
+    _land(platform)
+
+    told = {m.rejection_id: (m.payload, m.user_properties) for m in _landed(platform, kept)}
+    assert told == {
+        kept.rejection_id: (b"no json", {}),
+        mended.rejection_id: (b"mended", {}),
+        whole.rejection_id: (b"no json", {"correlation_id": "c-1"}),
+    }
+
+
+def test_a_disk_that_fails_for_the_moment_costs_no_replay(
+    platform_without_spark: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = platform_without_spark
+    rejection = _rejected(platform)
+    _replay(platform, rejection.rejection_id)
+
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as failed:
+        failed.setattr(pq, "ParquetFile", failing)
+        with pytest.raises(ReplaysCannotLand, match="Input/output error"):
+            _land(platform)
+    _land(platform)
+    assert [message.payload for message in _landed(platform, rejection)] == [b"no json"]
+
+
+def _landed(platform: Platform, rejection: Rejection) -> list[Message]:
+    """The messages of the segment that the last replay of a rejection landed in."""
+    with platform.gateway.transaction() as tx:
+        *_, replay = tx.rejection_replays.of(rejection.rejection_id)
+    (path,) = platform.settings.landing.rglob(f"{replay.segment_id}*")
+    return [*read_messages(path)]
 
 
 def _settled(

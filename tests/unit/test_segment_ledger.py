@@ -8,10 +8,12 @@ import pytest
 
 from ilyama_protocol.intake.outcomes import Message, Origin
 from ilyama_resources.delta import Warehouse
-from ilyama_resources.postgres.ledger import LedgerFilter
+from ilyama_resources.postgres.ledger import LedgerFilter, LedgerSum
 from ilyama_resources.postgres.segments import LandedSegment
 from ilyama_resources.segment_ids import SegmentIds
 from ilyama_resources.segment_ledger import segment_balance, segment_ledger
+from ilyama_resources.unreadable import Unreadable
+from tests.damage import files_of, tear
 from tests.ledger_records import keep_ledger
 from tests.unit.intake.traffic import DEVICE_ID, NOW, TABLE, batch, change, engine, message
 
@@ -39,15 +41,22 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _ledger(root: Path, segment_id: str, wanted: LedgerFilter) -> list[LedgerSum]:
+    unreadable = Unreadable(root)
+    sums = segment_ledger(root, segment_id, wanted, unreadable)
+    assert not unreadable.files
+    return sums
+
+
 def test_a_segment_is_summed_by_device_and_table_without_the_others(root: Path) -> None:
-    sums = segment_ledger(root, FIRST, EVERYTHING)
+    sums = _ledger(root, FIRST, EVERYTHING)
 
     assert [(*line.place, line.messages, line.rows_received, line.rows_new) for line in sums] == [
         (DAY, DEVICE_ID, "", "rows", "rejected", 1, 0, 0),
         (DAY, DEVICE_ID, TABLE, "rows", "accepted", 2, 3, 3),
         (DAY, DEVICE_ID, TABLE, "rows", "duplicate", 1, 2, 0),
     ]
-    assert [line.messages for line in segment_ledger(root, SECOND, EVERYTHING)] == [1]
+    assert [line.messages for line in _ledger(root, SECOND, EVERYTHING)] == [1]
 
 
 @pytest.mark.parametrize(
@@ -67,14 +76,14 @@ def test_a_segment_is_summed_by_device_and_table_without_the_others(root: Path) 
 def test_the_sums_of_a_segment_are_narrowed(
     root: Path, wanted: LedgerFilter, messages: int
 ) -> None:
-    assert sum(line.messages for line in segment_ledger(root, FIRST, wanted)) == messages
+    assert sum(line.messages for line in _ledger(root, FIRST, wanted)) == messages
 
 
 def test_files_without_lines_of_the_segment_are_not_read(root: Path) -> None:
     (file,) = root.glob("*/day=*/drain-2*.parquet")
     file.unlink()
 
-    assert segment_ledger(root, FIRST, EVERYTHING)
+    assert _ledger(root, FIRST, EVERYTHING)
 
 
 @pytest.mark.parametrize(
@@ -89,14 +98,14 @@ def test_files_without_lines_of_the_segment_are_not_read(root: Path) -> None:
 def test_a_segment_balances_with_what_it_held(
     root: Path, landed: LandedSegment | None, received: int | None, *, balanced: bool
 ) -> None:
-    balance = segment_balance(segment_ledger(root, FIRST, EVERYTHING), EVERYTHING, landed)
+    balance = segment_balance(_ledger(root, FIRST, EVERYTHING), EVERYTHING, landed)
 
     assert (balance.messages_received, balance.balanced) == (received, balanced)
     assert (balance.rows_received, balance.rows_new, balance.rows_duplicate) == (5, 3, 2)
 
 
 def test_a_drained_segment_without_lines_does_not_balance(tmp_path: Path) -> None:
-    sums = segment_ledger(tmp_path, FIRST, EVERYTHING)
+    sums = _ledger(tmp_path, FIRST, EVERYTHING)
 
     assert not segment_balance(sums, EVERYTHING, LandedSegment(4, True)).balanced
     assert segment_balance(sums, EVERYTHING, LandedSegment(4, False)).balanced
@@ -104,6 +113,18 @@ def test_a_drained_segment_without_lines_does_not_balance(tmp_path: Path) -> Non
 
 def test_a_part_of_a_segment_is_not_held_against_the_whole(root: Path) -> None:
     narrow = LedgerFilter(outcome="accepted")
-    balance = segment_balance(segment_ledger(root, FIRST, narrow), narrow, LandedSegment(4, True))
+    balance = segment_balance(_ledger(root, FIRST, narrow), narrow, LandedSegment(4, True))
 
     assert (balance.messages_received, balance.messages, balance.balanced) == (None, 2, True)
+
+
+def test_what_can_be_read_of_a_segment_is_summed_and_the_rest_is_named(root: Path) -> None:
+    keep_ledger(Warehouse(root, "test"), engine(), [_message(b"{", FIRST, 7)], drain_id=4)
+    (torn,) = files_of(root, "batch_ledger", 1)
+    tear(torn)
+    unreadable = Unreadable(root)
+
+    sums = segment_ledger(root, FIRST, EVERYTHING, unreadable)
+
+    assert [(line.outcome, line.messages) for line in sums] == [("rejected", 1)]
+    assert unreadable.files == [str(torn.relative_to(root))]

@@ -5,6 +5,7 @@ import pytest
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.intake.state import DeviceState
+from ilyama_protocol.names import UNKNOWN_FIRMWARE, known_firmware
 from tests.unit.intake.traffic import DEVICE_ID, batch, change, message
 
 
@@ -40,3 +41,18 @@ def test_a_replayed_message_tells_of_its_own_time_only() -> None:
     engine = _engine(Origin.REJECTION)
     assert _decided(engine, "0.9", None) == ["0.9", "1.0"]
     assert engine.learnt_firmware is None
+
+
+@pytest.mark.parametrize(
+    "told", ["", "x" * 513, "1.\0"], ids=["nothing", "too long", "not storable"]
+)
+def test_what_nobody_could_register_is_not_told_at_all(told: str) -> None:
+    engine = _engine()
+    assert _decided(engine, told, None) == ["1.0", "1.0"]
+    assert engine.learnt_firmware is None
+
+
+@pytest.mark.parametrize("known", [None, "", "x" * 513])
+def test_what_the_registry_should_not_have_learnt_is_unknown(known: str | None) -> None:
+    assert known_firmware(known) == UNKNOWN_FIRMWARE
+    assert known_firmware("x" * 512) == "x" * 512

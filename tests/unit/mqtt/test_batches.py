@@ -13,8 +13,11 @@ LIMITS = BatchLimits(
 NO_CONNECTION = cast(Any, None)
 
 
-def message(landed_at: int = 0, *, size: int = 10) -> Message:
-    return Message("", 0, "a/b/sync/rows/batch", b"." * size, landed_at)
+def message(
+    landed_at: int = 0, *, size: int = 10, topic: str = "", properties: dict[str, str] | None = None
+) -> Message:
+    payload = b"." * size
+    return Message("", 0, topic, payload, landed_at, user_properties=properties or {})
 
 
 def batch_of(messages: int, *, size: int) -> Batch:
@@ -51,6 +54,22 @@ def test_a_message_without_a_number_is_not_acknowledged() -> None:
     batch.add(message(), 7, now=0.0)
     batch.add(message(), None, now=0.0)
     assert (len(batch.messages), batch.to_acknowledge) == (2, [7])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param({"topic": "a" * 985}, id="topic"),
+        pytest.param({"properties": {"firmware_version": "ü" * 485}}, id="property"),
+        pytest.param({"properties": {"a" * 985: "1"}}, id="name-of-a-property"),
+    ],
+)
+def test_a_batch_is_full_of_topics_and_properties_too(words: dict[str, Any]) -> None:
+    batch = Batch(NO_CONNECTION, started_at=0.0)
+    batch.add(message(**words), 1, now=0.0)
+    assert not batch.is_full(LIMITS)
+    batch.add(message(), 2, now=0.0)
+    assert batch.is_full(LIMITS)
 
 
 def moments_of(groups: Iterator[list[Message]]) -> list[list[int]]:
