@@ -277,4 +277,6 @@ def _below_floor(batch: RowBatch) -> Rejection:
         source_table=batch.source_table,
         row_count=len(batch.op),
         batch_id=batch.batch_id,
+        journal_epoch=batch.journal_epoch,
+        numbers=(batch.first_commit_seq, batch.last_commit_seq),
     )
