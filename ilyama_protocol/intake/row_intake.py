@@ -86,7 +86,7 @@ class RowIntake:
         if decisions.needs:
             return
         state, memory = decisions.state, self._memory(batch.source_table)
-        rank = state.rank(batch.journal_epoch, arrival.received_at)
+        rank = state.rank(batch.journal_epoch, arrival.came_at)
         decision = decide_rows(state, memory, batch, hashes, rank)
         if decision.below_floor == len(batch.op):
             decisions.reject(arrival, _below_floor(batch))
@@ -160,7 +160,7 @@ class RowIntake:
 
         While something has to be looked up nothing is accepted, so an unseen epoch has no rank yet.
         """
-        came = min(arrival.received_at, self._came.get(epoch, arrival.received_at))
+        came = min(arrival.came_at, self._came.get(epoch, arrival.came_at))
         self._came[epoch] = came
         return self._decisions.before.rank(epoch, came)
 
@@ -184,7 +184,7 @@ class RowIntake:
         arrival, batch, state = found.accepted.arrival, found.accepted.batch, self._decisions.state
         lineage = state.lineage(batch.source_table)
         if decision.new:
-            rank = state.epochs.setdefault(batch.journal_epoch, arrival.received_at)
+            rank = state.epochs.setdefault(batch.journal_epoch, arrival.came_at)
             watermark = lineage.watermarks.get(batch.journal_epoch, -1)
             highest = _highest_commit_seq(batch, decision.new)
             lineage.watermarks[batch.journal_epoch] = max(watermark, highest)

@@ -168,7 +168,7 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
 
     next_received_at: int | None = None
     epochs: dict[str, int] = {}
-    """The rank of each epoch: the received_at of the message with which it was first accepted.
+    """The rank of each epoch: when the message came with which it was first accepted.
 
     Older builds counted from 0 instead. What they ranked stays, and comes before all others."""
     lineages: dict[str, LineageState] = {}
@@ -195,9 +195,9 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
         """The state of a lineage, created on first sight."""
         return self.lineages.setdefault(source_table, LineageState())
 
-    def rank(self, epoch: str, received_at: int = INT64_MAX) -> int:
-        """The epoch's place in the order of first arrivals; an unseen one arrives now, or last."""
-        return self.epochs.get(epoch, received_at)
+    def rank(self, epoch: str, came_at: int = INT64_MAX) -> int:
+        """The epoch's place in the order of first arrivals; an unseen one comes now, or last."""
+        return self.epochs.get(epoch, came_at)
 
     @property
     def newest_rank(self) -> int:

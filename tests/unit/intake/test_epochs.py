@@ -1,6 +1,7 @@
 """The journal epochs of a device are ordered by their first accepted arrival."""
 
 import pytest
+from msgspec.structs import replace
 
 from ilyama_protocol.canonical import pk_hash
 from ilyama_protocol.intake.engine import IntakeEngine
@@ -118,6 +119,18 @@ def test_every_batch_of_an_epoch_that_is_older_looks_for_newer_rows(origin: Orig
         0,
         0,
     ]
+
+
+def test_what_is_timed_anew_ranks_by_when_it_came() -> None:
+    newest = [NewestChange(TABLE, pk_hash({"id": 1}), B, 1)]
+    met = engine(_live((B, 10)), history=History.of(newest=newest), origin=Origin.REJECTION)
+
+    anew = message(batch(change(5), number=50), at=NOW + 99 * SECOND)
+    met.decide(replace(anew, timed_anew=True, arrived_at=NOW))
+
+    assert met.decisions.outcomes.arrivals[0].received_at == NOW + 99 * SECOND
+    assert accepted_places(met) == [(A, 5, True)]
+    assert _in_order(met) == [A, B]
 
 
 def test_ranks_of_older_builds_stay_and_come_before_all_others() -> None:
