@@ -30,8 +30,8 @@ from ilyama_resources.postgres.drains import Drain, DrainState
 
 _ROWS = "ilyama_protocol.intake.row_intake"
 _EXACTNESS = {
-    f"{_ROWS}.decide_rows": lambda _state, _memory, batch, _hashes: _all_new(batch),
-    f"{_ROWS}.may_meet_stored_rows": lambda _before, _batch: False,
+    f"{_ROWS}.decide_rows": lambda _state, _memory, batch, _hashes, _rank: _all_new(batch),
+    f"{_ROWS}.may_meet_stored_rows": lambda _before, _batch, _rank: False,
     f"{_ROWS}.LineageMemory.note": lambda *_: None,
     "ilyama_assets.drains.integrity._repeated": lambda *_: [],
 }

@@ -225,6 +225,7 @@ STAGED_ROWS = TableContract(
         TableColumn("batch_seq", LONG, "number of a telemetry batch"),
         *_STAGED_AS_SENT,
         TableColumn("rejection_id", TEXT, "rejection that a whole message replays", skipping=False),
+        TableColumn("arrived_at", MOMENT, "when a whole message first came that is timed anew"),
     ),
 )
 

@@ -126,6 +126,7 @@ class ReplayLanding:
                 message.user_properties or {},
                 rejection_id=replay.rejection_id,
                 timed_anew=replay.timed_anew,
+                arrived_at=micros(replay.clock_at) if replay.timed_anew else None,
             )
             for position, (replay, message) in enumerate(kept)
         ]

@@ -36,6 +36,7 @@ SEGMENT_SCHEMA = pa.schema(
 _OF_REPLAYS = [
     pa.field("rejection_id", pa.string(), nullable=False),
     pa.field("timed_anew", pa.bool_(), nullable=False),
+    pa.field("arrived_at", pa.timestamp("us", tz="UTC")),
 ]
 _REPLAY_SCHEMA = pa.schema([*SEGMENT_SCHEMA, *_OF_REPLAYS])
 _READING_SCHEMA = pa.schema(
@@ -115,6 +116,7 @@ def read_messages(path: Path, *, topics: frozenset[str] | None = None) -> Iterat
     names = table["topic"].to_pylist()
     payloads, properties = table["payload"], table["user_properties"]
     rejections, anew = table["rejection_id"].to_pylist(), table["timed_anew"].to_pylist()
+    arrived_at = table["arrived_at"].cast(pa.int64()).to_pylist()
     for position, topic in enumerate(names):
         if topics is None or topic in topics:
             yield Message(
@@ -126,6 +128,7 @@ def read_messages(path: Path, *, topics: frozenset[str] | None = None) -> Iterat
                 user_properties=dict(properties[position].as_py() or ()),
                 rejection_id=rejections[position],
                 timed_anew=bool(anew[position]),
+                arrived_at=arrived_at[position],
             )
 
 
@@ -151,6 +154,7 @@ def _table(segment: Segment, messages: Sequence[Message]) -> pa.Table:
         schema = _REPLAY_SCHEMA
         columns.append([message.rejection_id for message in messages])
         columns.append([message.timed_anew for message in messages])
+        columns.append([message.arrived_at for message in messages])
     arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
     table = pa.Table.from_arrays(arrays, schema=schema)
     return table.replace_schema_metadata({"segment": _footer_text(segment)})

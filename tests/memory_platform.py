@@ -6,6 +6,7 @@ can be compared with the oracle in seconds.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
@@ -149,8 +150,8 @@ class MemoryPlatform:
             return row["schema_hash"] in self.approved.get(row["source_table"], {})
         return bool(row["staging_reason"] == StagingReason.LINEAGE_PAUSED)
 
-    def drain(self, events: Sequence[Event]) -> None:
-        """Take one drain of messages in arrival order."""
+    def drain(self, events: Sequence[Event], origin: Origin = Origin.LIVE) -> None:
+        """Take one drain of messages in arrival order; replayed ones keep their moments."""
         self._drains += 1
         by_device: dict[str | None, list[Message]] = {}
         for position, event in enumerate(events):
@@ -162,12 +163,12 @@ class MemoryPlatform:
                 event.received_at_us,
             )
             by_device.setdefault(parse_topic(event.topic).own_device_id, []).append(message)
-        self._take(by_device)
+        self._take(by_device, origin)
 
-    def _take(self, by_device: Mapping[str | None, Sequence[Message]]) -> None:
+    def _take(self, by_device: Mapping[str | None, Sequence[Message]], origin: Origin) -> None:
         """Decide all devices, again where they disagree, and keep what comes of it."""
         while True:
-            engines = {name: self._decided(name, messages) for name, messages in by_device.items()}
+            engines = {name: self._decided(name, told, origin) for name, told in by_device.items()}
             claims = [c for engine in engines.values() for c in engine.decisions.schemas.claims]
             rules = settled(claims, self._rules)
             if rules is None:
@@ -203,6 +204,23 @@ class MemoryPlatform:
             )
         return rows
 
+    def device_table(self, source_table: str) -> dict[tuple[str, str], Row]:
+        """The rows of the devices as they are now, by device and hash of the primary key."""
+        newest: dict[tuple[str, str], Row] = {}
+        for change in self.tables["row_changes"]:
+            key = (change["device_id"], change["source_pk_hash"])
+            if change["source_table"] == source_table and not change["late"]:
+                newest[key] = max(newest.get(key, change), change, key=self._place)
+        return {
+            key: json.loads(change["row"])
+            for key, change in newest.items()
+            if change["op"] != "delete"
+        }
+
+    def _place(self, change: Row) -> tuple[int, int]:
+        state = decode_state(self._states[change["device_id"]])
+        return state.rank(change["journal_epoch"]), change["commit_seq"]
+
     def gaps(self) -> list[Row]:
         """The gaps of all sequences, each with how many rejected batches had its numbers."""
         names = ("device_id", "kind", "name", "era", "first_missing", "last_missing", "rejections")
@@ -228,12 +246,15 @@ class MemoryPlatform:
             self._gaps[sequence] = [*left, *change.opened]
         self._refused += map(rejected_numbers, engine.decisions.refused)
 
-    def _decided(self, device_id: str | None, messages: Sequence[Message]) -> IntakeEngine:
-        engine = self._engine(device_id, None)
+    def _decided(
+        self, device_id: str | None, messages: Sequence[Message], origin: Origin
+    ) -> IntakeEngine:
+        engine = self._engine(device_id, None, origin)
         for message in messages:
             engine.decide(message)
         if engine.decisions.needs:
-            engine = self._engine(device_id, self._look_up(device_id, engine.decisions.needs))
+            history = self._look_up(device_id, engine.decisions.needs)
+            engine = self._engine(device_id, history, origin)
             for message in messages:
                 engine.decide(message)
         return engine

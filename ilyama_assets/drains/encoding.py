@@ -151,6 +151,7 @@ class Encoder:
             "user_properties": [_properties(a.message.user_properties) for a in arrivals],
             "payload_sha256": [arrival.payload_sha256 for arrival in arrivals],
             "rejection_id": [arrival.message.rejection_id for arrival in arrivals],
+            "arrived_at": [arrival.message.arrived_at for arrival in arrivals],
         }
         return self._table(STAGED_ROWS, columns, columns["received_at"])
 

@@ -26,8 +26,8 @@ from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.staged_files import PLACES, chosen_rows, places_in, places_of
 from ilyama_resources.unreadable import Unreadable
 
-_OF_MESSAGES = ("payload", "rejection_id")
-"""What only whole messages have; files of older builds name no rejections."""
+_OF_MESSAGES = ("payload", "rejection_id", "arrived_at")
+"""What only whole messages have; files of older builds name no rejections or first moments."""
 _READ = [n for n in STAGED_ROWS.file_schema.names if n not in (*_OF_MESSAGES, "error")]
 
 Decided = DecidedRows | DecidedSamples
@@ -153,6 +153,7 @@ def _message(row: dict[str, Any]) -> Message:
         row["received_at"],
         user_properties=msgspec.json.decode(properties) if properties else {},
         rejection_id=row.get("rejection_id"),
+        arrived_at=row.get("arrived_at"),
     )
 
 

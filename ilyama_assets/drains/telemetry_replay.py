@@ -30,7 +30,7 @@ def rebuilt_samples(
         schema = lineage.schema_at(batch.schema_hash, received_at)
         new = made.new(
             batch,
-            received_at=received_at,
+            came_at=received_at,
             affinities=None if schema is None else affinities_of(schema),
             binding=lineage.accepted_schemas().get(batch.schema_hash, USUAL).at(received_at),
             latest=latest.get(table, NO_TS),

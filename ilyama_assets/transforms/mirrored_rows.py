@@ -33,7 +33,7 @@ OWN_COLUMNS: Final = {
     "__pk": ("pk", "string", "primary key as sent"),
     "__source_pk_hash": ("source_pk_hash", "string", "SHA-256 of the canonical primary key"),
     "__journal_epoch": ("journal_epoch", "string", "journal that numbered the change"),
-    "__epoch_rank": ("epoch_rank", "bigint", "place of that journal among the device's"),
+    "__epoch_rank": ("epoch_rank", "bigint", "when that journal first came, in microseconds"),
     "__commit_seq": ("commit_seq", "bigint", "number of the change within its journal"),
     "__schema_hash": ("schema_hash", "string", "fingerprint of the schema it came with"),
     "__batch_id": ("batch_id", "string", "batch it came in"),

@@ -1,4 +1,4 @@
-"""Places on a device's clock for messages that came before the device was known."""
+"""Places on a device's clock, for messages that came before the device was known or come again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ilyama_protocol.intake.state import PAYLOAD_BYTES_PER_ROW
+from ilyama_protocol.limits import INT64_MAX, Limits
+from ilyama_protocol.messages import RowBatch
+from ilyama_protocol.topics import MessageKind, parse_topic
+from ilyama_protocol.validation import validate
+
+_ANYTHING = Limits(payload_max_bytes=INT64_MAX, batch_max_rows=INT64_MAX)
+"""Limits of no deployment: whatever one may take, this takes."""
 
 
 class ClockPlace(NamedTuple):
@@ -19,6 +26,22 @@ class ClockPlace(NamedTuple):
     def end(self) -> int:
         """The first moment after it that another message may have."""
         return self.at + 1 + self.payload_bytes // PAYLOAD_BYTES_PER_ROW
+
+    def fits(self, moments: int) -> bool:
+        """Whether so many moments are within it."""
+        return self.at + moments <= self.end
+
+
+def moments_of(topic: str, payload: bytes) -> int:
+    """How many moments a message takes up: a row batch has one for each row.
+
+    Rows of telemetry bring their own, and what will be rejected has no rows.
+    """
+    kind = parse_topic(topic).kind
+    if kind is not MessageKind.ROWS:
+        return 1
+    verdict = validate(kind, payload, limits=_ANYTHING, topic=topic)
+    return len(verdict.op) if isinstance(verdict, RowBatch) else 1
 
 
 class ClockPlaces:

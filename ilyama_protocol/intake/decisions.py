@@ -136,13 +136,10 @@ class Decisions:
         self._numbered_at = arrival.received_at
 
     def era_of(self, arrival: Arrival, source_table: str) -> int:
-        """The era of a telemetry batch's number: for a replayed one, that in which it first came.
-
-        A message that gets its place on the clock only now has kept the moment it landed.
-        """
+        """The era of a telemetry batch's number; of a replayed one, that in which it came."""
         lineage = self.state.telemetry(source_table)
         is_replayed = self.origin in REPLAYS
-        return lineage.era_of(arrival.message.landed_at) if is_replayed else lineage.era
+        return lineage.era_of(arrival.came_at) if is_replayed else lineage.era
 
     def close_sequences(self) -> list[SequenceChange]:
         """Make the accepted numbers part of the state, and say what they change about gaps."""

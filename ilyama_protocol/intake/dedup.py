@@ -109,10 +109,10 @@ class LineageMemory:
         self._unindexed.clear()
 
 
-def all_rows_are_new(state: DeviceState, batch: RowBatch) -> bool:
+def all_rows_are_new(state: DeviceState, batch: RowBatch, rank: int) -> bool:
     """Whether the batch continues its journal, so that no row of it needs to be looked at."""
     lineage = state.lineages.get(batch.source_table)
-    if state.rank(batch.journal_epoch) < len(state.epochs) - 1:
+    if rank < state.newest_rank:
         return False
     if lineage is not None:
         watermark = lineage.watermarks.get(batch.journal_epoch, -1)
@@ -124,21 +124,31 @@ def all_rows_are_new(state: DeviceState, batch: RowBatch) -> bool:
 
 
 def decide_rows(
-    state: DeviceState, memory: LineageMemory, batch: RowBatch, pk_hashes: Iterable[str]
+    state: DeviceState,
+    memory: LineageMemory,
+    batch: RowBatch,
+    pk_hashes: Iterable[str],
+    rank: int,
 ) -> RowsDecision:
-    """Decide every row of a batch, in order of index; nothing is remembered yet."""
-    if all_rows_are_new(state, batch):
+    """Decide every row of a batch, in order of index; nothing is remembered yet.
+
+    The rank is that of its epoch, or the one that an unseen epoch would get with it.
+    """
+    if all_rows_are_new(state, batch, rank):
         return RowsDecision(range(len(batch.op)), set(), 0, 0, [])
     memory.index()
-    return _decide_row_by_row(state, memory, batch, pk_hashes)
+    return _decide_row_by_row(state, memory, batch, pk_hashes, rank)
 
 
 def _decide_row_by_row(
-    state: DeviceState, memory: LineageMemory, batch: RowBatch, pk_hashes: Iterable[str]
+    state: DeviceState,
+    memory: LineageMemory,
+    batch: RowBatch,
+    pk_hashes: Iterable[str],
+    rank: int,
 ) -> RowsDecision:
     new: list[int] = []
     decision = RowsDecision(new, set(), 0, 0, [])
-    rank = state.rank(batch.journal_epoch)
     lineage = state.lineages.get(batch.source_table)
     floor = -1 if lineage is None else lineage.floors.get(batch.journal_epoch, -1)
     contents: dict[RowKey, Content] = {}

@@ -148,24 +148,26 @@ class History(msgspec.Struct):
         )
 
 
-def may_meet_stored_rows(before: DeviceState, batch: RowBatch) -> bool:
-    """Whether rows of the batch may repeat, or be older than, rows of earlier drains."""
+def may_meet_stored_rows(before: DeviceState, batch: RowBatch, rank: int) -> bool:
+    """Whether rows of the batch may repeat, or be older than, rows of earlier drains.
+
+    Its epoch has the rank, or a higher one.
+    """
     lineage = before.lineages.get(batch.source_table)
-    if lineage is None or batch.journal_epoch not in before.epochs:
+    if lineage is None:
         return False
     watermark = lineage.watermarks.get(batch.journal_epoch)
     if watermark is not None and batch.first_commit_seq <= watermark:
         return True
-    rank = before.epochs[batch.journal_epoch]
     return any(before.epochs[epoch] > rank for epoch in lineage.watermarks)
 
 
-def stored_after(before: DeviceState, batch: RowBatch) -> int:
+def stored_after(before: DeviceState, batch: RowBatch, rank: int) -> int:
     """The last drain of those that surely hold nothing the batch may meet.
 
     It may meet rows of its epoch from its first number on, and all rows of newer epochs.
     """
-    lineage, rank = before.lineages[batch.source_table], before.epochs[batch.journal_epoch]
+    lineage = before.lineages[batch.source_table]
     newer = [epoch for epoch in lineage.watermarks if before.epochs[epoch] > rank]
     drains = [lineage.stored_after(epoch, 0) for epoch in newer]
     if batch.first_commit_seq <= lineage.watermarks.get(batch.journal_epoch, -1):

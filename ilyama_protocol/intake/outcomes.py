@@ -55,6 +55,8 @@ class Message(msgspec.Struct, frozen=True):
     """The rejection that this message replays."""
     timed_anew: bool = False
     """Whether a replayed message has no place on its device's clock and needs a new one."""
+    arrived_at: int | None = None
+    """The place on the clock that it had when it first came; None where that is its place still."""
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -66,6 +68,12 @@ class Arrival(msgspec.Struct, frozen=True):
     received_at: int
     payload_sha256: str
     firmware_version: str
+
+    @property
+    def came_at(self) -> int:
+        """When the message first came, which decides what it is older than."""
+        arrived_at = self.message.arrived_at
+        return self.received_at if arrived_at is None else arrived_at
 
 
 class LedgerLine(msgspec.Struct, frozen=True):

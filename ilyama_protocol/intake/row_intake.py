@@ -50,6 +50,7 @@ class RowIntake:
         self._decisions = decisions
         self._memories: dict[str, LineageMemory] = {}
         self._payloads: dict[str, KnownPayload] = dict(decisions.history.payloads)
+        self._came: dict[str, int] = {}
         self._keys = KnownKeys(device_id or "")
         self._newest = NewestPoints(self._keys, in_order=decisions.origin is Origin.LIVE)
         self._misfits_of: dict[tuple[str, str], Misfits] = {}
@@ -79,11 +80,14 @@ class RowIntake:
         numbers = self._keys.numbers(batch.pk_text)
         hashes = self._keys.hashes_of(numbers)
         decisions = self._decisions
-        if not decisions.is_told and may_meet_stored_rows(decisions.before, batch):
-            decisions.needs.append(self._need(arrival, batch, hashes))
+        lowest = self._lowest_rank(arrival, batch.journal_epoch)
+        if not decisions.is_told and may_meet_stored_rows(decisions.before, batch, lowest):
+            decisions.needs.append(self._need(arrival, batch, hashes, lowest))
         if decisions.needs:
             return
-        decision = decide_rows(decisions.state, self._memory(batch.source_table), batch, hashes)
+        state, memory = decisions.state, self._memory(batch.source_table)
+        rank = state.rank(batch.journal_epoch, arrival.came_at)
+        decision = decide_rows(state, memory, batch, hashes, rank)
         if decision.below_floor == len(batch.op):
             decisions.reject(arrival, _below_floor(batch))
             return
@@ -150,7 +154,16 @@ class RowIntake:
             [],
         )
 
-    def _need(self, arrival: Arrival, batch: RowBatch, hashes: RowHashes) -> BatchNeed:
+    def _lowest_rank(self, arrival: Arrival, epoch: str) -> int:
+        """The rank of an epoch, or the lowest that it can be given in this drain.
+
+        While something has to be looked up nothing is accepted, so an unseen epoch has no rank yet.
+        """
+        came = min(arrival.came_at, self._came.get(epoch, arrival.came_at))
+        self._came[epoch] = came
+        return self._decisions.before.rank(epoch, came)
+
+    def _need(self, arrival: Arrival, batch: RowBatch, hashes: RowHashes, lowest: int) -> BatchNeed:
         """What to look up; with floors, knowing the very bytes would not be enough."""
         return BatchNeed(
             None if self._has_floors(batch.source_table) else arrival.payload_sha256,
@@ -158,7 +171,7 @@ class RowIntake:
             batch.journal_epoch,
             [*hashes],
             batch.commit_seq.tolist(),
-            stored_after(self._decisions.before, batch),
+            stored_after(self._decisions.before, batch, lowest),
         )
 
     def _has_floors(self, source_table: str) -> bool:
@@ -170,7 +183,7 @@ class RowIntake:
         arrival, batch, state = found.accepted.arrival, found.accepted.batch, self._decisions.state
         lineage = state.lineage(batch.source_table)
         if decision.new:
-            rank = state.epochs.setdefault(batch.journal_epoch, len(state.epochs))
+            rank = state.epochs.setdefault(batch.journal_epoch, arrival.came_at)
             watermark = lineage.watermarks.get(batch.journal_epoch, -1)
             highest = _highest_commit_seq(batch, decision.new)
             lineage.watermarks[batch.journal_epoch] = max(watermark, highest)
@@ -276,4 +289,6 @@ def _below_floor(batch: RowBatch) -> Rejection:
         source_table=batch.source_table,
         row_count=len(batch.op),
         batch_id=batch.batch_id,
+        journal_epoch=batch.journal_epoch,
+        numbers=(batch.first_commit_seq, batch.last_commit_seq),
     )

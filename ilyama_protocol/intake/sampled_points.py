@@ -28,20 +28,20 @@ DAYS_AHEAD = 1
 
 
 class Window(NamedTuple):
-    """The moments of which datapoints are kept, by kind, for what is received at one moment."""
+    """The moments of which datapoints are kept, by kind, for what comes at one moment."""
 
     first: Mapping[DatapointKind, int]
     last: int
 
     @classmethod
-    def at(cls, received_at: int, limits: Limits) -> Window:
-        """The window of a message."""
+    def at(cls, came_at: int, limits: Limits) -> Window:
+        """The window of a message that came at a moment."""
         days = {
             DatapointKind.METRIC: limits.metric_days,
             DatapointKind.STATE: limits.state_days,
         }
-        first = {kind: received_at - days[kind] * MICROSECONDS_PER_DAY for kind in days}
-        return cls(first, received_at + DAYS_AHEAD * MICROSECONDS_PER_DAY)
+        first = {kind: came_at - days[kind] * MICROSECONDS_PER_DAY for kind in days}
+        return cls(first, came_at + DAYS_AHEAD * MICROSECONDS_PER_DAY)
 
     def holds(self, first: int, last: int) -> bool:
         """Whether all moments from one to another are within it, for every kind."""
@@ -128,7 +128,7 @@ class SampledPoints:
         self,
         batch: TelemetryBatch,
         *,
-        received_at: int,
+        came_at: int,
         affinities: Mapping[str, str] | None,
         binding: Binding,
         latest: int,
@@ -140,7 +140,7 @@ class SampledPoints:
         """
         points = sampled_points(batch, affinities, binding)
         moments = np.frombuffer(batch.ts_us, np.int64)
-        window, sent = Window.at(received_at, self._limits), _count(points)
+        window, sent = Window.at(came_at, self._limits), _count(points)
         if not window.holds(batch.cursor_start_us, batch.cursor_end_us):
             inside = [window.within(column, moments) for column in points]
             points = [column for column in inside if column.values]
@@ -156,16 +156,16 @@ class SampledPoints:
         moments = np.frombuffer(batch.ts_us, np.int64)
         self._memory.note(batch.source_table, points, moments)
 
-    def latest(self, batch: TelemetryBatch, received_at: int) -> int:
+    def latest(self, batch: TelemetryBatch, came_at: int) -> int:
         """The latest moment of a batch that is not beyond the window."""
-        last = Window.at(received_at, self._limits).last
+        last = Window.at(came_at, self._limits).last
         if batch.cursor_end_us <= last:
             return batch.cursor_end_us
         return max((ts for ts in batch.ts_us if ts <= last), default=NO_TS)
 
-    def earliest(self, received_at: int) -> int:
+    def earliest(self, came_at: int) -> int:
         """The earliest moment of which any datapoint is kept."""
-        return min(Window.at(received_at, self._limits).first.values())
+        return min(Window.at(came_at, self._limits).first.values())
 
 
 def _is_rising(moments: Moments) -> bool:

@@ -168,6 +168,9 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
 
     next_received_at: int | None = None
     epochs: dict[str, int] = {}
+    """The rank of each epoch: when the message came with which it was first accepted.
+
+    Older builds counted from 0 instead. What they ranked stays, and comes before all others."""
     lineages: dict[str, LineageState] = {}
     batch_id: str = ""
     """The highest id of a telemetry batch that was accepted or staged; ids compare as texts."""
@@ -192,9 +195,14 @@ class DeviceState(msgspec.Struct, omit_defaults=True):
         """The state of a lineage, created on first sight."""
         return self.lineages.setdefault(source_table, LineageState())
 
-    def rank(self, epoch: str) -> int:
-        """The epoch's place in the order of first accepted arrivals; an unseen one comes last."""
-        return self.epochs.get(epoch, len(self.epochs))
+    def rank(self, epoch: str, came_at: int = INT64_MAX) -> int:
+        """The epoch's place in the order of first arrivals; an unseen one comes now, or last."""
+        return self.epochs.get(epoch, came_at)
+
+    @property
+    def newest_rank(self) -> int:
+        """The rank of the newest epoch, before every other when there is none."""
+        return max(self.epochs.values(), default=INT64_MIN)
 
     def mark(self, drain_id: int, before: DeviceState) -> None:
         """Note what a drain has raised, and from where."""

@@ -139,7 +139,7 @@ class TelemetryIntake:
         latest = self._latest_before(batch.source_table)
         if batch.cursor_start_us > latest:
             return []
-        first = self._points.earliest(arrival.received_at)
+        first = self._points.earliest(arrival.came_at)
         return sorted({ts for ts in batch.ts_us if first <= ts <= latest})
 
     def _latest_before(self, source_table: str) -> int:
@@ -192,7 +192,7 @@ class TelemetryIntake:
     ) -> tuple[AcceptedSamples, NewPoints]:
         new = self._points.new(
             batch,
-            received_at=arrival.received_at,
+            came_at=arrival.came_at,
             affinities=judged.affinities,
             binding=judged.ruled.binding,
             latest=max(
@@ -241,7 +241,7 @@ class TelemetryIntake:
         """Write down the rows of a batch and what they say."""
         arrival, batch, decisions = accepted.arrival, accepted.batch, self._decisions
         lineage = decisions.state.lineage(batch.source_table).telemetry
-        lineage.max_ts = max(lineage.max_ts, self._points.latest(batch, arrival.received_at))
+        lineage.max_ts = max(lineage.max_ts, self._points.latest(batch, arrival.came_at))
         self._points.note(batch, new.points)
         decisions.outcomes.accept_samples(accepted)
         decisions.name_keys(accepted.points)
@@ -306,7 +306,7 @@ def _known(arrival: Arrival, batch: TelemetryBatch) -> KnownBatch:
         _THIS_DRAIN,
         message.segment_id,
         message.position,
-        arrival.received_at,
+        arrival.came_at,
         message.payload,
     )
 

@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from ilyama_protocol.intake.clock_places import ClockPlace, ClockPlaces
+from ilyama_protocol.intake.clock_places import ClockPlace, ClockPlaces, moments_of
 from ilyama_protocol.intake.lineage_rulings import DECIDED
 from ilyama_protocol.intake.outcomes import Outcome
 from ilyama_protocol.moments import micros, utc
@@ -52,7 +52,10 @@ class ReplayRequest(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """One replay of a rejection, with the place where its bytes are stored."""
+    """One replay of a rejection, with the place where its bytes are stored.
+
+    `clock_at` is the place on the clock that the rejection has, also where the replay gets another.
+    """
 
     rejection_id: str
     attempt: int
@@ -65,6 +68,7 @@ class Replay(NamedTuple):
     stored_day: date
     stored_drain_id: int
     topic: str
+    clock_at: datetime
 
 
 class PastReplay(NamedTuple):
@@ -83,7 +87,10 @@ class PastReplay(NamedTuple):
 
 _REPLAY = (
     *(REJECTION_REPLAY.c[name] for name in Replay._fields[:6]),
-    *(REJECTION.c[name] for name in ("segment_id", "position", "day", "drain_id", "topic")),
+    *(
+        REJECTION.c[name]
+        for name in ("segment_id", "position", "day", "drain_id", "topic", "clock_at")
+    ),
 )
 _WAITS = (~REJECTION_REPLAY.c.landed, REJECTION_REPLAY.c.outcome.is_(None))
 _UNDECIDED = and_(
@@ -180,7 +187,7 @@ class RejectionReplays:
         rows = []
         for row, place in zip(chosen, places, strict=True):
             size = row.payload_bytes if corrected is None else len(corrected)
-            anew = size > place.payload_bytes
+            anew = corrected is not None and not place.fits(moments_of(row.topic, corrected))
             rows.append(
                 {
                     "rejection_id": row.rejection_id,

@@ -1,6 +1,6 @@
 """The tables of the devices as they are now: what all their changes come to."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tests.oracle.canonical import canonical_json
@@ -27,9 +27,9 @@ class _Standing(NamedTuple):
 class DeviceTables:
     """For every primary key ever seen, the content of its highest change; none once deleted."""
 
-    def __init__(self) -> None:
-        """Start with empty tables."""
-        self._ranks: dict[str, dict[str, int]] = {}
+    def __init__(self, rank: Callable[[str, str], int]) -> None:
+        """Start with empty tables; `rank` tells the place of a device's epoch."""
+        self._rank = rank
         self._standing: dict[str, dict[tuple[str, str], _Standing]] = {}
         self._affinities: dict[tuple[str, str], set[str]] = {}
 
@@ -46,8 +46,7 @@ class DeviceTables:
         affinities: Mapping[str, str] | None,
     ) -> None:
         """Take the next new change; which of a row's members count, its schema says."""
-        ranks = self._ranks.setdefault(change.device_id, {})
-        place = (ranks.setdefault(change.journal_epoch, len(ranks)), change.commit_seq)
+        place = (self._rank(change.device_id, change.journal_epoch), change.commit_seq)
         for name, affinity in (affinities or {}).items():
             self._affinities.setdefault((change.source_table, name), set()).add(affinity)
         content = None

@@ -67,7 +67,7 @@ class Oracle:
         self._telemetry = TelemetryMemory()
         self._numbers = Numbers()
         self._datapoints = Datapoints()
-        self.device_tables = DeviceTables()
+        self.device_tables = DeviceTables(self._memory.rank)
         self._raw: list[RawBatch] = []
         self._rejected: list[RejectedBatch] = []
         self._changes: list[RowChange] = []
@@ -77,9 +77,18 @@ class Oracle:
 
     def feed(self, event: Event) -> None:
         """Take the next message."""
+        device_id = self._device_of(parse_topic(event.topic))
+        self._take(event, device_id, received_at=self._effective(device_id, event))
+
+    def replay(self, event: Event) -> None:
+        """Take a message that was rejected before; it keeps its moment."""
+        device_id = self._device_of(parse_topic(event.topic))
+        self._take(event, device_id, received_at=event.received_at_us, origin="rejection")
+
+    def _take(
+        self, event: Event, device_id: str | None, *, received_at: int, origin: str = "live"
+    ) -> None:
         address = parse_topic(event.topic)
-        device_id = self._device_of(address)
-        received_at = self._effective(device_id, event)
         self._raw.append(RawBatch(event.topic, device_id, received_at, event.payload))
         line = LedgerLine(
             received_at=received_at,
@@ -90,6 +99,7 @@ class Oracle:
             batch_id=None,
             payload_sha256=hashlib.sha256(event.payload).hexdigest(),
             outcome="kept",
+            origin=origin,
         )
         is_sync = address.kind != "device"
         self._ledger.append(self._decided(line, event.payload) if is_sync else line)
@@ -335,7 +345,7 @@ class Oracle:
         if outcome != "new":
             return outcome
         self._numbers.accept((key.device_id, "rows", key.journal_epoch), key.commit_seq)
-        late = self._memory.is_late(key)
+        late = self._memory.is_late(key, came_at=line.received_at)
         change = _row_change(key, line, batch=batch, index=index, late=late)
         aside = Aside(waits or "", line, change, pk, row, columns)
         if waits is not None:

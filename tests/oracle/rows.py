@@ -25,8 +25,8 @@ class RowMemory:
         """Start with no row seen."""
         self._first: dict[RowKey, str] = {}
         self._others: Counter[tuple[RowKey, str]] = Counter()
-        self._ranks: dict[str, dict[str, int]] = {}
-        self._highest: dict[tuple[str, str, str], tuple[int, int]] = {}
+        self._came: dict[tuple[str, str], int] = {}
+        self._accepted: dict[tuple[str, str, str], list[RowKey]] = {}
 
     def outcome(self, key: RowKey, content: str) -> str:
         """Remember an arrival and call it `new`, `duplicate` or `conflict`."""
@@ -39,21 +39,25 @@ class RowMemory:
         self._others[key, content] += 1
         return "conflict"
 
-    def is_late(self, key: RowKey) -> bool:
-        """Accept a new row's place in the order of its primary key, and say if it came too late.
+    def is_late(self, key: RowKey, *, came_at: int) -> bool:
+        """Accept a new row that first came at a moment, and say if a newer one was there before.
 
-        Journal epochs rank by their first accepted arrival on the device, whatever the table.
+        Of two journals of a device that is the older whose first accepted message came first,
+        whatever the table, and whenever it was accepted.
         """
-        ranks = self._ranks.setdefault(key.device_id, {})
-        place = (ranks.setdefault(key.journal_epoch, len(ranks)), key.commit_seq)
+        self._came.setdefault((key.device_id, key.journal_epoch), came_at)
         record = (key.device_id, key.source_table, key.source_pk_hash)
-        highest = self._highest.get(record, place)
-        self._highest[record] = max(place, highest)
-        return place < highest
+        accepted = self._accepted.setdefault(record, [])
+        late = any(self._place(other) > self._place(key) for other in accepted)
+        accepted.append(key)
+        return late
+
+    def _place(self, key: RowKey) -> tuple[int, int]:
+        return self.rank(key.device_id, key.journal_epoch), key.commit_seq
 
     def rank(self, device_id: str, epoch: str) -> int:
         """The place of an epoch of which rows were accepted."""
-        return self._ranks[device_id][epoch]
+        return self._came[device_id, epoch]
 
     def conflicts(self) -> Iterator[KeyConflict]:
         """Other contents under known keys, with the number of their arrivals."""

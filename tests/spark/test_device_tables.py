@@ -12,16 +12,21 @@ from ilyama_assets.device_tables import bring_up, metadata_of
 from ilyama_assets.drains.protocol import Intake
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
 from ilyama_protocol.governance.bindings import Binding, ColumnAction, Verb
+from ilyama_protocol.intake.outcomes import Message, Origin
 from ilyama_protocol.intake.state import decode_state, encode_state
+from ilyama_protocol.moments import micros
 from ilyama_resources.device_tables import Mirror
+from ilyama_resources.landing import register
+from ilyama_resources.segment_ids import SegmentIds
 from tests.mirrors import Mirrors
 from tests.platform import Platform
 from tests.spark.arrivals import drained
-from tests.unit.intake.traffic import TABLE, B, Change, batch, change, columns
+from tests.unit.intake.traffic import NOW, TABLE, A, B, Change, batch, change, columns
 
 ONE, TWO = "acme/one", "acme/two"
 PUMPS = columns(v="INTEGER", w="TEXT")
 BIG = 2**53 + 1
+REPLAY = "0193a0e0-0000-8000-8000-000000000001"
 
 
 @pytest.fixture
@@ -82,7 +87,26 @@ def test_rows_follow_changes_deletes_late_changes_and_new_epochs(
     }
     assert mirrors.differing() == 0
     (row,) = [r for r in mirrors.stored(TABLE) if r["__journal_epoch"] == B]
-    assert (row["__epoch_rank"], row["__commit_seq"], row["__drain_id"]) == (1, 1, 4)
+    came = micros(row["__received_at"])
+    assert (row["__epoch_rank"], row["__commit_seq"], row["__drain_id"]) == (came, 1, 4)
+
+
+@pytest.mark.usefixtures("way")
+def test_a_journal_that_came_first_and_is_accepted_last_overwrites_nothing(
+    intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, v=1), schema=PUMPS, epoch=B))])
+    mirrors.derive()
+
+    older = batch(_put(8, 1, v=8), _put(9, 2, v=9), schema=PUMPS, epoch=A)
+    before = Message("", 0, f"{ONE}/sync/rows/batch", older, NOW - 10_000_000, rejection_id=REPLAY)
+    segment = intake.landing.write(SegmentIds.fresh()[0], [before], origin=Origin.REJECTION)
+    register(intake.gateway, [segment])
+    drained(intake)
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(pk=1): {"v": 1}, _key(pk=2): {"v": 9}}
+    assert mirrors.differing() == 0
 
 
 def test_a_column_that_was_ignored_is_not_mirrored(intake: Intake, mirrors: Mirrors) -> None:

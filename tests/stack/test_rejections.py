@@ -15,14 +15,25 @@ from ilyama_protocol.moments import day_of
 from ilyama_resources.landing import Landing, register
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice
+from ilyama_resources.postgres.lineages import LineagePlace
 from ilyama_resources.postgres.rejections import Rejection, RejectionFilter, RejectionState
 from ilyama_resources.rejection_landing import ReplayLanding
 from ilyama_resources.segment_ids import SegmentIds
-from ilyama_service import rejections
+from ilyama_service import lineages, rejections
 from ilyama_service.rejections import GroupDone, NoSuchRejection, WrongState
 from tests.oracle import Event
 from tests.platform import Platform
-from tests.unit.intake.traffic import NOW, TOPIC, batch, change
+from tests.unit.intake.traffic import (
+    DEVICE_ID,
+    NOW,
+    TABLE,
+    TELEMETRY_TOPIC,
+    TOPIC,
+    batch,
+    change,
+    sample,
+    telemetry,
+)
 
 Done = TypeVar("Done")
 ANN = "ann"
@@ -122,6 +133,41 @@ def test_corrected_bytes_that_need_more_room_get_a_new_place_on_the_clock(
     moments = {seq: at for seq, at in _stored(platform)}
     assert len(moments) == 29
     assert moments[2] > moments[90] + 1_000_000
+
+
+def test_a_longer_correction_is_of_the_era_and_the_window_in_which_it_first_came(
+    platform: Platform,
+) -> None:
+    """It came long ago, and the numbers of its table have begun anew since."""
+
+    def land(*payloads: bytes, second: int) -> None:
+        sent = [
+            Message("", 0, TELEMETRY_TOPIC, payload, NOW + second * 1_000_000)
+            for payload in payloads
+        ]
+        register(intake.gateway, [intake.landing.write(SegmentIds.fresh()[0], sent)])
+        _take_in(platform, intake)
+
+    def reset() -> None:
+        place = LineagePlace(DEVICE_ID, TABLE)
+        _do(platform, lambda tx: lineages.reset_sequence(tx, place, actor=ANN))
+
+    mended = telemetry(sample(5, celsius=5.0), seq=500)
+    with platform.intake() as intake:
+        land(telemetry(sample(0), seq=499), _bad(mended), second=5)
+        reset()
+        land(telemetry(sample(100), seq=0), telemetry(sample(101), seq=1), second=101)
+        (rejected,) = _known(platform)
+        longer = telemetry(sample(5, celsius=5.0, bar=1.0), seq=500)
+        assert len(longer) > len(mended)
+        _replay(platform, rejected.rejection_id, longer)
+        _take_in(platform, intake)
+        land(telemetry(sample(200), seq=2), second=200)
+
+    assert [found.state for found in _known(platform)] == [RejectionState.ACCEPTED]
+    points = platform.rows("metric_datapoint")
+    assert [p["value"] for p in points if p["ts"] == NOW + 5_000_000] == [5.0, 1.0]
+    assert NOW + 200_000_000 in {p["ts"] for p in points}
 
 
 def test_a_group_is_replayed_after_its_devices_are_registered(platform: Platform) -> None:

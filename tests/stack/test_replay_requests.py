@@ -12,7 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import create_engine, func, select, update
 
 from ilyama_assets.drains.closing import close_drain
 from ilyama_assets.drains.encoding import Encoder
@@ -24,7 +24,7 @@ from ilyama_assets.tables import BATCH_LEDGER, REJECTED_BATCHES
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.outcomes import Message, Origin
 from ilyama_protocol.intake.state import DeviceState
-from ilyama_protocol.moments import day_of
+from ilyama_protocol.moments import day_of, utc
 from ilyama_resources.landing import Landing
 from ilyama_resources.postgres.rejections import Rejection, RejectionFilter, RejectionState
 from ilyama_resources.postgres.schema import REJECTION_REPLAY
@@ -34,7 +34,15 @@ from ilyama_service import rejections
 from tests.damage import files_of, tear
 from tests.platform import Platform
 from tests.rejected_records import reject
-from tests.unit.intake.traffic import NOW, TOPIC
+from tests.unit.intake.traffic import (
+    NOW,
+    TELEMETRY_TOPIC,
+    TOPIC,
+    batch,
+    change,
+    sample,
+    telemetry,
+)
 from tests.waiting import eventually, somebody_waits
 
 
@@ -172,6 +180,81 @@ def _landed(platform: Platform, rejection: Rejection) -> list[Message]:
         *_, replay = tx.rejection_replays.of(rejection.rejection_id)
     (path,) = platform.settings.landing.rglob(f"{replay.segment_id}*")
     return [*read_messages(path)]
+
+
+def _landed_replay(platform: Platform, rejection_id: str) -> Message:
+    """The message with which a rejection of one message was replayed last."""
+    _land(platform)
+    with platform.gateway.transaction() as tx:
+        *_, sent = tx.rejection_replays.of(rejection_id)
+    (path,) = platform.settings.landing.rglob(f"{sent.segment_id}*")
+    (message,) = read_messages(path)
+    return message
+
+
+def _refused(platform: Platform, topic: str, payload: bytes) -> str:
+    """A rejection whose message had room for a few rows on the clock."""
+    bad = payload.replace(b'"format_version":1', b'"format_version":9')
+    (rejection,) = reject(platform, [Message(str(uuid4()), 0, topic, bad, NOW)], drain_id=1)
+    return rejection.rejection_id
+
+
+@pytest.mark.parametrize(
+    ("topic", "first", "corrected"),
+    [
+        pytest.param(
+            TELEMETRY_TOPIC,
+            telemetry(sample(0)),
+            telemetry(*(sample(n) for n in range(900))),
+            id="telemetry",
+        ),
+        pytest.param(
+            TOPIC,
+            batch(change(1)),
+            batch(
+                *(change(n, row={"v": "x" * 900}) for n in range(1 + len(batch(change(1))) // 40))
+            ),
+            id="rows-that-fit",
+        ),
+    ],
+)
+def test_longer_bytes_keep_the_moment_of_the_original(
+    platform_without_spark: Platform, topic: str, first: bytes, corrected: bytes
+) -> None:
+    name = _refused(platform_without_spark, topic, first)
+
+    _replay(platform_without_spark, name, corrected)
+
+    sent = _landed_replay(platform_without_spark, name)
+    assert len(corrected) > 10 * len(first)
+    assert (sent.landed_at, sent.timed_anew, sent.arrived_at) == (NOW, False, None)
+
+
+def test_rows_that_do_not_fit_get_another_moment_and_tell_when_they_came(
+    platform_without_spark: Platform,
+) -> None:
+    first, rows = batch(change(1)), 2 + len(batch(change(1))) // 40
+    name = _refused(platform_without_spark, TOPIC, first)
+
+    _replay(platform_without_spark, name, batch(*map(change, range(rows))))
+
+    sent = _landed_replay(platform_without_spark, name)
+    assert sent.landed_at > NOW
+    assert (sent.timed_anew, sent.arrived_at) == (True, NOW)
+
+
+def test_what_an_older_build_timed_anew_tells_when_it_came(
+    platform_without_spark: Platform,
+) -> None:
+    platform = platform_without_spark
+    name = _refused(platform, TELEMETRY_TOPIC, telemetry(sample(0)))
+    _replay(platform, name, telemetry(sample(0), sample(1)))
+    noted = {"timed_anew": True, "received_at": utc(NOW + 9)}
+    with create_engine(platform.gateway.url).begin() as connection:
+        connection.execute(update(REJECTION_REPLAY).values(noted))
+
+    sent = _landed_replay(platform, name)
+    assert (sent.landed_at, sent.timed_anew, sent.arrived_at) == (NOW + 9, True, NOW)
 
 
 def _settled(

@@ -2,11 +2,13 @@
 
 import random
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from ilyama_protocol.intake.outcomes import Origin
 from tests.memory_platform import MemoryPlatform
 from tests.oracle import Event, Oracle
 from tests.streams import generate, generate_changes
@@ -17,6 +19,9 @@ from tests.unit.intake.traffic import (
     TABLE,
     TELEMETRY_TOPIC,
     TOPIC,
+    A,
+    B,
+    C,
     batch,
     change,
     columns,
@@ -235,3 +240,53 @@ def test_rows_of_schemas_that_were_forgotten_meanwhile_are_read_with_their_colum
     assert len(platform.tables["quarantined_datapoints"]) > 0
     stored = platform.tables | {"current_value": platform.current_values()}
     assert_equals_oracle(stored, oracle.tables())
+
+
+def _journals(chance: random.Random) -> list[Event]:
+    """Batches of journals that come one after another, with stragglers of those before."""
+    journals = chance.sample((A, B, C), 3)
+    events = []
+    for number in range(30):
+        epoch = journals[chance.randint(0, number // 10)]
+        rows = [
+            change(chance.randint(0, 9), chance.randint(0, 2), row={"v": f"{number}.{n}"})
+            for n in range(chance.randint(1, 3))
+        ]
+        table = chance.choice((TABLE, "valves"))
+        payload = batch(*rows, epoch=epoch, table=table, number=number)
+        events.append(Event(TOPIC, payload, NOW + number * 1_000_000))
+    return events
+
+
+def _refused(event: Event) -> Event:
+    """The same message with a version that nobody speaks."""
+    payload = event.payload.replace(b'"format_version":1', b'"format_version":9')
+    return replace(event, payload=payload)
+
+
+@pytest.mark.parametrize("drains", [1, 2, 8, 30], ids="{} drains".format)
+@pytest.mark.parametrize("seed", range(8), ids="seed {}".format)
+def test_rejections_that_are_replayed_at_any_moment_equal_the_oracle(
+    seed: int, drains: int
+) -> None:
+    """One journal is refused as a whole: accepted later, it is as old as when it came."""
+    chance = random.Random(seed)
+    platform, oracle = MemoryPlatform(), Oracle()
+    waiting: list[Event] = []
+    troubled = chance.choice((A, B, C)).encode()
+    for part in [*in_drains(_journals(chance), drains, seed), []]:
+        refused = [e for e in part if troubled in e.payload or chance.random() < 0.2]
+        sent = [_refused(event) if event in refused else event for event in part]
+        platform.drain(sent)
+        for event in sent:
+            oracle.feed(event)
+        waiting += refused
+        again = [event for event in waiting if not part or chance.random() < 0.3]
+        waiting = [event for event in waiting if event not in again]
+        platform.drain(again, Origin.REJECTION)
+        for event in again:
+            oracle.replay(event)
+
+    assert_equals_oracle(platform.tables, oracle.tables())
+    for table in (TABLE, "valves"):
+        assert platform.device_table(table) == oracle.device_tables.rows(table, {})

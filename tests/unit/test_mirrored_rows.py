@@ -78,7 +78,7 @@ def _change(number: int) -> RowChange:
 
 
 def _expected(values: list[Any], affinity: Affinity, kind: str) -> list[Any]:
-    oracle = DeviceTables()
+    oracle = DeviceTables(lambda _device, _epoch: 0)
     for number, value in enumerate(values):
         oracle.observe(_change(number), row={"v": value}, affinities={"v": affinity.value})
     rows = oracle.rows("t", {"v": Column(affinity.value, kind)})

@@ -7,6 +7,7 @@ from typing import NoReturn
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from ilyama_assets.drains import staged_reading
 from ilyama_assets.drains.encoding import Encoder
@@ -208,3 +209,11 @@ def test_a_disk_that_fails_is_no_reason_to_give_rows_up(
     monkeypatch.setattr(staged_reading, "holds_rows", fail)
     with pytest.raises(OSError, match="Input/output"):
         read_staged([path], [_sum(engine)])
+
+
+def test_a_message_that_was_timed_anew_still_tells_when_it_first_came(tmp_path: Path) -> None:
+    engine = IntakeEngine(Device(DEVICE_ID), DeviceState(), origin=Origin.REJECTION)
+    sent = message(batch(change(1)), at=NOW + 9)
+    engine.stage(replace(sent, timed_anew=True, arrived_at=NOW), "a bug")
+    ((again,),) = read_undecided([_file(tmp_path, engine)], [_sum(engine)]).values()
+    assert (again.landed_at, again.arrived_at) == (NOW + 9, NOW)

@@ -91,7 +91,7 @@ def test_deciding_rows_remembers_nothing(rows: list[int]) -> None:
     verdict = validate(MessageKind.ROWS, batch(*map(change, rows)), registered=True)
     assert isinstance(verdict, RowBatch)
 
-    decide_rows(state, LineageMemory(TABLE, History()), verdict, pk_hashes(verdict))
+    decide_rows(state, LineageMemory(TABLE, History()), verdict, pk_hashes(verdict), 0)
 
     assert state == DeviceState()
 

@@ -93,3 +93,11 @@ def test_conflicts_are_not_looked_for_below_the_floor() -> None:
     )
 
     assert not met.decisions.conflicts
+
+
+def test_a_refused_batch_tells_its_journal_and_numbers_so_that_gaps_name_it() -> None:
+    below = decided([batch(change(FLOOR), change(FLOOR - 3))], engine(_state(), history=History()))
+
+    (refused,) = below.decisions.refused
+    told = refused.rejected.rejection
+    assert (told.journal_epoch, told.numbers) == (A, (FLOOR - 3, FLOOR))

@@ -99,10 +99,10 @@ def test_the_backlog_is_counted_in_rows_and_payload_bytes() -> None:
 def test_the_turn_of_staged_rows_is_that_of_the_first_of_them() -> None:
     first, second = (batch(change(n), change(n + 4), epoch=epoch) for n, epoch in ((7, A), (3, B)))
     engine = decided([first, second], _engine(PauseReason.OPERATOR))
-    assert [*engine.decisions.turns.values()] == [(0, 7)]
+    assert [*engine.decisions.turns.values()] == [(NOW, 7)]
 
     engine = decided([second, first], _engine(PauseReason.OPERATOR))
-    assert [*engine.decisions.turns.values()] == [(0, 3)]
+    assert [*engine.decisions.turns.values()] == [(NOW, 3)]
 
 
 def test_released_rows_are_what_they_would_have_been() -> None:

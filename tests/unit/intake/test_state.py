@@ -11,7 +11,7 @@ from ilyama_protocol.intake.state import (
     decode_state,
     encode_state,
 )
-from tests.unit.intake.traffic import TABLE, A, batch, change, columns, taken
+from tests.unit.intake.traffic import NOW, TABLE, A, batch, change, columns, taken
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
@@ -45,7 +45,7 @@ def test_a_copy_is_independent() -> None:
     copy.lineage(TABLE).watermarks[A] = 99
     copy.lineage("other")
 
-    assert state.epochs == {A: 0}
+    assert state.epochs == {A: NOW}
     assert state.lineages[TABLE].watermarks == {A: 1}
     assert [*state.lineages] == [TABLE]
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from ilyama_protocol.intake.engine import IntakeEngine
 from ilyama_protocol.intake.history import (
@@ -15,6 +16,7 @@ from ilyama_protocol.intake.history import (
 from ilyama_protocol.intake.outcomes import CurrentValue, LedgerLine, Origin
 from ilyama_protocol.intake.sequences import Numbering, SequenceKind
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
+from ilyama_protocol.moments import MICROSECONDS_PER_DAY
 from tests.unit.intake.traffic import (
     NOW,
     TABLE,
@@ -219,6 +221,23 @@ def test_what_is_replayed_of_an_earlier_era_asks_whether_its_number_was_ever_tak
     (need,) = taking.decisions.needs
     assert isinstance(need, TelemetryNeed)
     assert (need.batch_id, need.batch_seq, need.after_drain) == (None, 5001, 0)
+
+
+def test_what_is_timed_anew_is_of_the_era_and_the_window_in_which_it_came() -> None:
+    """Older builds timed telemetry anew when its corrected bytes were longer."""
+    taking = engine(_state_in_a_new_era(), history=History(), origin=Origin.REJECTION)
+    anew = message(
+        telemetry(sample(2), seq=5001, number=99),
+        at=LATER + 35 * MICROSECONDS_PER_DAY,
+        topic=TELEMETRY_TOPIC,
+    )
+    taking.decide(replace(anew, timed_anew=True, arrived_at=NOW))
+
+    (accepted,) = taking.decisions.outcomes.samples
+    assert [points.values for points in accepted.points] == [[21.5]]
+    assert taking.decisions.out_of_window == 0
+    assert [change.era for change in taking.decisions.close_sequences()] == [0]
+    assert taking.decisions.state.telemetry(TABLE).batch_seq == 10
 
 
 def test_each_of_several_eras_has_its_own_numbers() -> None:
