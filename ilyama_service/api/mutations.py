@@ -8,6 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ilyama_protocol.jsontext import JsonTextError, parse_object
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_service.api.errors import UnsupportedMediaType
 from ilyama_service.api.idempotency import asked_under
@@ -27,9 +28,9 @@ IdempotencyKey = Annotated[
 
 
 class MutationBody(BaseModel):
-    """What a mutation is told; unknown members are refused."""
+    """What a mutation is told; unknown members, and values of another type, are refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 Body = TypeVar("Body", bound=MutationBody)
@@ -121,8 +122,14 @@ def _require_json(request: Request) -> None:
 
 
 def _decoded(model: type[Body], body: bytes) -> Body:
+    text = body or b"{}"
     try:
-        return model.model_validate_json(body or b"{}")
+        decoded = model.model_validate_json(text)
+        # The model keeps the last of two equal keys, and says nothing.
+        parse_object(text)
     except ValidationError as error:
         found = [{**problem, "loc": ("body", *problem["loc"])} for problem in error.errors()]
         raise RequestValidationError(found) from error
+    except JsonTextError as error:
+        raise RequestValidationError([{"loc": ("body",), "msg": str(error)}]) from error
+    return decoded

@@ -25,7 +25,8 @@ Columns = Annotated[
     typer.Option(
         "--column",
         metavar="NAME=ACTION[:KEY]",
-        help="mirror, map:KEY, auto_create_and_map[:KEY], ignore or defer; others are mirrored.",
+        help="mirror, map:KEY, auto_create_and_map[:KEY], ignore or defer; others are mirrored. "
+        "The name ends before the first = that an action follows.",
     ),
 ]
 OneOrAll = Annotated[int | None, typer.Argument(min=1, metavar="ID", help="One of them.")]
