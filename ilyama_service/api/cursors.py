@@ -10,6 +10,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from ilyama_service.api.errors import UnknownCursor
+from ilyama_service.api.naming import Renamed
 
 DEFAULT_LIMIT = 100
 MOST_ITEMS = 1000
@@ -21,7 +22,7 @@ Item = TypeVar("Item")
 Place = TypeVar("Place", bound=tuple[object, ...])
 
 
-class PageQuery(BaseModel):
+class PageQuery(Renamed):
     """The parameters that every list takes; others are refused."""
 
     model_config = ConfigDict(extra="forbid")

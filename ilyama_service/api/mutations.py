@@ -12,6 +12,7 @@ from ilyama_protocol.jsontext import JsonTextError, parse_object
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_service.api.errors import UnsupportedMediaType
 from ilyama_service.api.idempotency import asked_under
+from ilyama_service.api.naming import Renamed
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.api.tokens import Principal
 
@@ -27,7 +28,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-class MutationBody(BaseModel):
+class MutationBody(Renamed):
     """What a mutation is told; unknown members, and values of another type, are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -131,5 +132,10 @@ def _decoded(model: type[Body], body: bytes) -> Body:
         found = [{**problem, "loc": ("body", *problem["loc"])} for problem in error.errors()]
         raise RequestValidationError(found) from error
     except JsonTextError as error:
-        raise RequestValidationError([{"loc": ("body",), "msg": str(error)}]) from error
+        raise unfit_body(error) from error
     return decoded
+
+
+def unfit_body(error: Exception, *member: str) -> RequestValidationError:
+    """What is wrong with a body, or with a member of it, as the models tell what they find."""
+    return RequestValidationError([{"loc": ("body", *member), "msg": str(error)}])

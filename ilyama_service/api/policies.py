@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from ilyama_protocol.governance.policies import (
@@ -17,7 +17,8 @@ from ilyama_protocol.governance.policies import (
 from ilyama_resources.postgres import Transaction
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import documented
-from ilyama_service.api.mutations import MutationBody, MutationHere, described
+from ilyama_service.api.mutations import MutationBody, MutationHere, described, unfit_body
+from ilyama_service.api.naming import OLD_TABLE
 from ilyama_service.api.parts import PartsHere, PrincipalHere
 from ilyama_service.reviewing import UnfitScope
 
@@ -44,12 +45,12 @@ class ChoiceItem(BaseModel):
 class PolicyBody(MutationBody, ChoiceItem):
     """What to choose, and for which project and table."""
 
+    old_names = OLD_TABLE
+
     project: str = Field(
         NO_PROJECT, max_length=_LONGEST_NAME, description="Empty: devices of no project."
     )
-    source_table: str = Field(
-        EVERY_TABLE, max_length=_LONGEST_NAME, description="Empty: every table."
-    )
+    table: str = Field(EVERY_TABLE, max_length=_LONGEST_NAME, description="Empty: every table.")
 
 
 class ScopedChoice(BaseModel):
@@ -92,13 +93,13 @@ async def set_policies(mutation: MutationHere) -> Response:
     """Choose for a project or a table, in place of what was chosen before."""
 
     def act(tx: Transaction, body: PolicyBody) -> ScopedChoice:
-        scope = PolicyScope(body.project, body.source_table)
+        scope = PolicyScope(body.project, body.table)
         given = {name: getattr(body, name) for name in PolicyChoice.__struct_fields__}
         choice = PolicyChoice(**given)
         try:
             holds = mutation.parts.reviewing.choose(tx, scope, choice, actor=mutation.actor)
         except UnfitScope as error:
-            raise HTTPException(422, "No table of a device can have this name.") from error
+            raise unfit_body(error, "table") from error
         return _scoped(scope, choice, holds)
 
     return await mutation.carry_out(PolicyBody, act)

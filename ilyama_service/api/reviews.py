@@ -18,6 +18,7 @@ from ilyama_resources.postgres.reviews import Review, ReviewFilter
 from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, newest_first
 from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
 from ilyama_service.api.mutations import Mutation, MutationBody, MutationHere, described
+from ilyama_service.api.naming import OLD_TABLE
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.review_evidence import evidence_of
 from ilyama_service.reviewing import (
@@ -90,8 +91,10 @@ class ReviewDetail(ReviewItem):
 class ReviewQuery(PageQuery):
     """Which reviews are asked for."""
 
+    old_names = OLD_TABLE
+
     state: ReviewState | None = None
-    source_table: str | None = None
+    table: str | None = None
     project: str | None = None
     device: str | None = None
 
@@ -119,11 +122,13 @@ class LaterBody(ActBody):
     )
 
 
-_NARROWING = ("source_table", "project", "device")
+_NARROWING = ("table", "project", "device")
 
 
 class ClosingBody(MutationBody):
     """Which open reviews are closed together; what is left out does not narrow."""
+
+    old_names = OLD_TABLE
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -135,7 +140,7 @@ class ClosingBody(MutationBody):
     )
 
     state: Literal[ReviewState.QUEUED, ReviewState.IN_REVIEW] | None = None
-    source_table: str | None = None
+    table: str | None = None
     project: str | None = None
     device: str | None = None
     note: str | None = Field(None, max_length=_LONGEST_NOTE)
@@ -144,13 +149,13 @@ class ClosingBody(MutationBody):
     @model_validator(mode="after")
     def _narrows(self) -> Self:
         if all(getattr(self, name) is None for name in _NARROWING):
-            raise ValueError("name a source_table, a project or a device")
+            raise ValueError("name a table, a project or a device")
         return self
 
     @property
     def wanted(self) -> ReviewFilter:
         """The filter that the body stands for."""
-        return ReviewFilter(self.state, self.source_table, self.project, self.device)
+        return ReviewFilter(self.state, self.table, self.project, self.device)
 
 
 class ReviewsClosed(BaseModel):
@@ -173,7 +178,7 @@ def list_reviews(
     parts: PartsHere, _: PrincipalHere, query: Annotated[ReviewQuery, Query()]
 ) -> Page[ReviewItem]:
     """Reviews, newest first."""
-    wanted = ReviewFilter(query.state, query.source_table, query.project, query.device)
+    wanted = ReviewFilter(query.state, query.table, query.project, query.device)
     with parts.gateway.transaction() as tx:
         reviews, cursor = newest_first(
             query,

@@ -43,7 +43,7 @@ def test_a_value_of_another_type_is_refused(
         ("/v1/reviews/1/approve", '{"action_version": 1, "action_version": 1}'),
         ("/v1/reviews/1/approve", f'{{"action_version": 1, "actions": {ONE_COLUMN_TWICE}}}'),
         ("PUT /v1/policies", '{"first_schema": "accept", "first_schema": "review"}'),
-        ("/v1/lineages/pause", '{"device_id": "a", "device_id": "b", "source_table": "t"}'),
+        ("/v1/lineages/pause", '{"device": "a", "device": "b", "table": "t"}'),
         ("/v1/devices", '{"topic_slug": "a", "device_name": "b", "device_name": "c"}'),
     ],
 )
