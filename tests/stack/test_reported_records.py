@@ -181,4 +181,5 @@ def test_gaps_of_one_table_are_those_of_its_telemetry(platform_without_spark: Pl
 
     assert EPOCH not in _told(platform_without_spark, "gaps", "--table", TABLE)
     assert _told(platform_without_spark, "gaps", "--table", "none") == "No number is missing.\n"
+    assert TABLE not in _told(platform_without_spark, "gaps", "--kind", "rows")
     assert "At least 7 numbers" in _told(platform_without_spark, "gaps", "--device", DEVICE)

@@ -111,6 +111,7 @@ def test_words_are_read_before_anything_is_started(
         ([], "ID of a review, or --all"),
         (["7", "--all"], "not both"),
         (["7", "--table", "pumps"], "not both"),
+        (["7", "--table", ""], "not both"),
         (["--all"], "Name a --table"),
         (["--all", "--state", "queued"], "Name a --table"),
         (["--all", "--table", "pumps", "--state", "approved"], "are closed"),
