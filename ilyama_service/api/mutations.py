@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import Depends, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from ilyama_protocol.jsontext import JsonTextError, parse_object
 from ilyama_resources.postgres import Gateway, Transaction
@@ -26,6 +26,14 @@ IdempotencyKey = Annotated[
         description="The same key and body within a day get the same answer and act once.",
     ),
 ]
+
+
+def _whole(number: object) -> object:
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+"""An integer; JSON has one kind of numbers, in which 1.0 is 1."""
 
 
 class MutationBody(Renamed):

@@ -14,6 +14,7 @@ from ilyama_protocol.governance.policies import (
     PolicyScope,
     resolved,
 )
+from ilyama_protocol.limits import MAX_TABLE_NAME
 from ilyama_resources.postgres import Transaction
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import documented
@@ -24,6 +25,7 @@ from ilyama_service.reviewing import UnfitScope
 
 router = APIRouter(tags=["reviews"])
 _LONGEST_NAME = 512
+_NO_CONTROL_CHARACTERS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
 
 
 class PolicyItem(BaseModel):
@@ -50,7 +52,12 @@ class PolicyBody(MutationBody, ChoiceItem):
     project: str = Field(
         NO_PROJECT, max_length=_LONGEST_NAME, description="Empty: devices of no project."
     )
-    table: str = Field(EVERY_TABLE, max_length=_LONGEST_NAME, description="Empty: every table.")
+    table: str = Field(
+        EVERY_TABLE,
+        max_length=MAX_TABLE_NAME,
+        description="Empty: every table.",
+        json_schema_extra={"pattern": _NO_CONTROL_CHARACTERS},
+    )
 
 
 class ScopedChoice(BaseModel):

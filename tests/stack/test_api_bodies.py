@@ -18,8 +18,8 @@ ONE_COLUMN_TWICE = '{"a": {"action": "ignore"}, "a": {"action": "defer"}}'
     [
         ("/v1/reviews/1/start", '{"action_version": true}', "body.action_version"),
         ("/v1/reviews/1/start", '{"action_version": "1"}', "body.action_version"),
-        ("/v1/reviews/1/start", '{"action_version": 1.0}', "body.action_version"),
-        ("/v1/reviews/1/dry-run", '{"action_version": 1.0}', "body.action_version"),
+        ("/v1/reviews/1/start", '{"action_version": 1.5}', "body.action_version"),
+        ("/v1/reviews/1/dry-run", '{"action_version": true}', "body.action_version"),
         ("/v1/rejections/discard", '{"code": "x", "dry_run": "no"}', "body.dry_run"),
         ("/v1/rejections/explain", '{"code": "x", "note": "y", "dry_run": 0}', "body.dry_run"),
         ("/v1/open-reviews/reject", '{"device": "x", "dry_run": 1}', "body.dry_run"),
