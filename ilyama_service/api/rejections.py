@@ -159,7 +159,7 @@ class GroupReplayed(BaseModel):
 
 
 class GroupExplained(BaseModel):
-    """How many were explained, and how many open ones of the group have another note or none."""
+    """How many were explained, and how many open ones of the group are not, by this note."""
 
     explained: int
     left: int
