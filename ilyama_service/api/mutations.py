@@ -32,8 +32,8 @@ def _whole(number: object) -> object:
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
-"""An integer; JSON has one kind of numbers, in which 1.0 is 1."""
+WHOLE: Final = BeforeValidator(_whole)
+"""Lets an integer be spelt 1.0: JSON has one kind of numbers."""
 
 
 class MutationBody(Renamed):

@@ -17,7 +17,7 @@ from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
 from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, newest_first
 from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
-from ilyama_service.api.mutations import Mutation, MutationBody, MutationHere, Whole, described
+from ilyama_service.api.mutations import WHOLE, Mutation, MutationBody, MutationHere, described
 from ilyama_service.api.naming import OLD_TABLE
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.review_evidence import evidence_of
@@ -34,6 +34,7 @@ _LONGEST_NOTE = 2_000
 
 router = APIRouter(tags=["reviews"])
 ReviewId = Annotated[int, Path(ge=1, le=HIGHEST_ID)]
+SeenVersion = Annotated[int, Field(ge=1, le=2**31 - 1), WHOLE]
 OtherVerb = Literal["start", "reject", "abandon", "reopen"]
 
 
@@ -102,7 +103,7 @@ class ReviewQuery(PageQuery):
 class ActBody(MutationBody):
     """An act on a review as the person has seen it."""
 
-    action_version: Whole = Field(ge=1, le=2**31 - 1)
+    action_version: SeenVersion
     note: str | None = Field(None, max_length=_LONGEST_NOTE)
 
 
@@ -168,7 +169,7 @@ class ReviewsClosed(BaseModel):
 class TrialBody(MutationBody):
     """An approval that is only tried."""
 
-    action_version: Whole | None = Field(None, ge=1, le=2**31 - 1)
+    action_version: SeenVersion | None = None
     note: str | None = Field(None, max_length=_LONGEST_NOTE)
     actions: dict[str, ActionItem] | None = Field(None, description="As in an approval.")
 
