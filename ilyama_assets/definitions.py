@@ -5,6 +5,7 @@ from __future__ import annotations
 from dagster import Definitions, in_process_executor
 
 from ilyama_assets.checks.mirrors import MIRROR_CHECKS
+from ilyama_assets.checks.records import no_schema_waits_for_a_person, no_telemetry_is_missing
 from ilyama_assets.checks.registries import REGISTRY_CHECKS
 from ilyama_assets.checks.serving import SERVING_CHECKS
 from ilyama_assets.checks.tables import TABLE_CHECKS
@@ -13,8 +14,7 @@ from ilyama_assets.current_value import current_value
 from ilyama_assets.device_tables import device_tables
 from ilyama_assets.intake import intake
 from ilyama_assets.jobs import JOBS
-from ilyama_assets.review_report import no_schema_waits_for_a_person
-from ilyama_assets.sequence_gaps import no_telemetry_is_missing, sequence_gaps
+from ilyama_assets.sequence_gaps import sequence_gaps
 from ilyama_assets.sources import SOURCES
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.mqtt.resource import Broker

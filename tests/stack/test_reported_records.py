@@ -12,10 +12,10 @@ from dagster import (
     TableMetadataValue,
 )
 
+from ilyama_assets.checks.records import no_schema_waits_for_a_person, no_telemetry_is_missing
 from ilyama_assets.drains.running import RunReport
 from ilyama_assets.intake import newest_conflicts
-from ilyama_assets.review_report import no_schema_waits_for_a_person
-from ilyama_assets.sequence_gaps import no_telemetry_is_missing, sequence_gaps
+from ilyama_assets.sequence_gaps import sequence_gaps
 from ilyama_assets.tables import KEY_CONFLICTS
 from ilyama_protocol.intake.sequences import Island, SequenceChange, SequenceKind
 from ilyama_protocol.moments import utc
