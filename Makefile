@@ -62,5 +62,5 @@ lock: ## Bring requirements.lock up to pyproject.toml, keeping what fits (needs 
 		--no-header --no-emit-index-url --output-file requirements.lock pyproject.toml
 
 clean: ## Remove what set-up and tests made; the state in var/ stays
-	rm -rf .venv .jars build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .jars build *.egg-info deploy/kit/build deploy/kit/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

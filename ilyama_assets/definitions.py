@@ -10,13 +10,13 @@ from ilyama_assets.checks.records import RECORD_CHECKS
 from ilyama_assets.checks.registries import REGISTRY_CHECKS
 from ilyama_assets.checks.serving import SERVING_CHECKS
 from ilyama_assets.checks.tables import TABLE_CHECKS
+from ilyama_assets.checks.waiting import WAITING_CHECKS
 from ilyama_assets.compaction import compaction
 from ilyama_assets.current_value import current_value
 from ilyama_assets.device_tables import device_tables
 from ilyama_assets.intake import intake
 from ilyama_assets.jobs import JOBS
-from ilyama_assets.review_report import no_schema_waits_for_a_person
-from ilyama_assets.sequence_gaps import no_telemetry_is_missing, sequence_gaps
+from ilyama_assets.sequence_gaps import sequence_gaps
 from ilyama_assets.sources import SOURCES
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.mqtt.resource import Broker
@@ -39,8 +39,7 @@ defs = Definitions(
         *REGISTRY_CHECKS,
         *SERVING_CHECKS,
         *MIRROR_CHECKS,
-        no_telemetry_is_missing,
-        no_schema_waits_for_a_person,
+        *WAITING_CHECKS,
     ],
     jobs=JOBS,
     sensors=[mqtt_ingest, automation, failed_runs, failed_checks, old_runs],

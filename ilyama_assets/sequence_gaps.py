@@ -5,17 +5,10 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from dagster import (
-    AssetCheckResult,
-    AssetCheckSeverity,
-    MaterializeResult,
-    asset,
-    asset_check,
-)
+from dagster import MaterializeResult, asset
 
 from ilyama_assets.automation import now_and_then
 from ilyama_assets.catalog import OWNERS, column_schema
-from ilyama_assets.checks.reports import SAMPLE_ROWS, report
 from ilyama_assets.gap_report import MOST_SHOWN, gap_table
 from ilyama_assets.tables import BATCH_LEDGER, ROW_CHANGES, SEQUENCE_GAPS, TELEMETRY_SAMPLES
 from ilyama_protocol.intake.sequences import SequenceKind
@@ -23,7 +16,6 @@ from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.postgres.sequences import ExplainedGap, GapFilter
 
-NOTHING_MISSING = "no_telemetry_is_missing"
 PORTION = 10_000
 """So many gaps are held in memory at a time."""
 
@@ -76,10 +68,11 @@ class _Counted:
 
 def gaps_batch(gaps: Iterable[ExplainedGap]) -> pa.RecordBatch:
     """Gaps in the shape of their table."""
-    return pa.RecordBatch.from_pylist([*map(_row, gaps)], SEQUENCE_GAPS.schema)
+    return pa.RecordBatch.from_pylist([*map(gap_row, gaps)], SEQUENCE_GAPS.schema)
 
 
-def _row(explained: ExplainedGap) -> dict[str, Any]:
+def gap_row(explained: ExplainedGap) -> dict[str, Any]:
+    """A gap as its table has it."""
     gap = explained.gap
     of_rows = gap.kind == SequenceKind.ROWS
     return gap._asdict() | {
@@ -89,38 +82,3 @@ def _row(explained: ExplainedGap) -> dict[str, Any]:
         "rejections": explained.rejections,
         "rejection_ids": msgspec.json.encode(explained.rejection_ids).decode(),
     }
-
-
-@asset_check(
-    asset=SEQUENCE_GAPS.name,
-    name=NOTHING_MISSING,
-    automation_condition=now_and_then(),
-    description=(
-        "Between the lowest and the highest number of every sampled table, no batch is missing. "
-        "Gaps of journals are counted too, but only a hint."
-    ),
-)
-def no_telemetry_is_missing(records: Records) -> AssetCheckResult:
-    """Look for gaps of telemetry."""
-    wanted = GapFilter(kind=SequenceKind.TELEMETRY)
-    with records.gateway.transaction() as tx:
-        gaps = tx.sequences.page(wanted, after=None, limit=SAMPLE_ROWS)
-        totals = tx.sequences.totals()
-    counts: dict[str, int] = {}
-    for total in totals:
-        counts[f"gaps of {total.kind}"] = total.gaps
-        counts[f"numbers of {total.kind} missing"] = total.missing + total.unlisted
-    return report(
-        asset=SEQUENCE_GAPS.name,
-        check=NOTHING_MISSING,
-        passed=not gaps,
-        counts=counts,
-        sample=[_row(gap) | {"discarded": gap.discarded} for gap in gaps],
-        advice=(
-            "Rejections that explain a gap are named with it: replay them once their cause is "
-            "gone; those that were discarded explain it for good. Where none is named, the batch "
-            "never reached the broker, or it was rejected or staged before its device and its "
-            "number could be read: look at the device, and at `ilyama rejections list`."
-        ),
-        severity=AssetCheckSeverity.WARN,
-    )

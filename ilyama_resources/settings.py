@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from functools import lru_cache
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -75,12 +76,22 @@ def _jvm_memory(size: str) -> str:
     return size
 
 
+def _addresses(listed: str) -> str:
+    for one in listed.split(","):
+        try:
+            ip_network(one.strip())
+        except ValueError:
+            raise ValueError("trusted proxies look like 10.0.0.5,192.168.7.0/24") from None
+    return listed
+
+
 AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 PostgresUrl = Annotated[str, AfterValidator(_psycopg2_url)]
 ConnectUrl = Annotated[str, AfterValidator(_connect_url)]
 MqttUrl = Annotated[str, AfterValidator(_mqtt_url)]
 ClientId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
+Addresses = Annotated[str, AfterValidator(_addresses)]
 JvmMemory = Annotated[str, AfterValidator(_jvm_memory)]
 
 
@@ -172,6 +183,7 @@ class Settings(BaseSettings):
     api_port: Port = 8000
     api_max_body_bytes: PositiveInt = 8 * _MIB
     api_rate_per_s: PositiveFloat = 500
+    api_trusted_proxies: Addresses | None = None
 
     @property
     def limits(self) -> Limits:

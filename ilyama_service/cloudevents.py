@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from ilyama_protocol.intake.outcomes import Message
+from ilyama_protocol.jsontext import JsonTextError, parse_object
 from ilyama_protocol.moments import micros
 from ilyama_protocol.timestamps import microseconds, parse_instant
 
@@ -55,9 +56,14 @@ def message_received(text: bytes | msgspec.Raw, *, now: int) -> Message:
     """The message of an event that arrives now, whatever time it names itself.
 
     Raises:
-        NotACloudEvent: The text is none.
+        NotACloudEvent: The text is none, or says something twice.
     """
-    return _message(event_of(text), now)
+    event = event_of(text)
+    try:
+        parse_object(bytes(text))
+    except JsonTextError as error:
+        raise NotACloudEvent(str(error)) from error
+    return _message(event, now)
 
 
 def event_of(text: bytes | msgspec.Raw) -> CloudEvent:

@@ -44,7 +44,11 @@ class DrainUnderWay(DeviceRefused):
 
 
 class UnfitName(DeviceRefused):
-    """A device cannot be called so."""
+    """A device cannot be called so; `member` is what it would be called so."""
+
+    def __init__(self, member: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.member = member
 
 
 class InPlace(DeviceRefused):
@@ -60,7 +64,7 @@ def register(tx: Transaction, device: NewDevice, *, actor: str) -> DeviceEntry:
     """Make a device known before its first message, or after it was rejected."""
     _refuse_unfit_root(device)
     _refuse_unfit_id(device)
-    _refuse_unfit_words(*device[3:])
+    _refuse_unfit_words({name: getattr(device, name) for name in device._fields[3:]})
     _refuse_confusing_id(tx, device)
     if not tx.devices.register_one(device):
         raise Taken(_told_taken(tx, device))
@@ -79,7 +83,7 @@ def move(
     actor: str,
 ) -> DeviceEntry:
     """Let a device belong to the named organization, project or fleet; None is none of them."""
-    _refuse_unfit_words(*named.values())
+    _refuse_unfit_words(named)
     # A drain that closes locks the device before governance: in another order two could wait.
     before = tx.devices.locked_entry(device_id)
     if before is None:
@@ -111,15 +115,22 @@ def _places_of(device: DeviceEntry) -> DevicePlaces:
 
 def _refuse_unfit_root(device: NewDevice) -> None:
     slug, name = device.topic_slug, device.device_name
-    address = parse_topic(f"{slug}/{name}/sync/rows/batch")
-    named = (address.topic_slug, address.device_name)
-    if address.kind is not MessageKind.ROWS or named != (slug, name) or not is_text(slug + name):
+    if not _is_root(slug, name):
         raise UnfitName(
+            "device_name" if _is_root(slug, "any") else "topic_slug",
             "Topic slug and device name are one level of a topic each, without +, # and U+0000; "
-            "the name is not empty, the slug is not devices or cdc and does not begin with $."
+            "the name is not empty, the slug is not devices or cdc and does not begin with $.",
         )
     if len(f"{slug}{name}".encode()) > LONGEST_ROOT_BYTES:
-        raise UnfitName(f"Topic slug and device name have {LONGEST_ROOT_BYTES:,} bytes at most.")
+        told = f"Topic slug and device name have {LONGEST_ROOT_BYTES:,} bytes at most."
+        raise UnfitName("device_name", told)
+
+
+def _is_root(slug: str, name: str) -> bool:
+    """Whether a device can send below it."""
+    address = parse_topic(f"{slug}/{name}/sync/rows/batch")
+    is_read_so = (address.topic_slug, address.device_name) == (slug, name)
+    return address.kind is MessageKind.ROWS and is_read_so and is_text(slug + name)
 
 
 def _refuse_unfit_id(device: NewDevice) -> None:
@@ -129,11 +140,14 @@ def _refuse_unfit_id(device: NewDevice) -> None:
         return
     if parse_topic(f"devices/{given}/telemetry").device_name != given or not is_text(given):
         raise UnfitName(
+            "device_id",
             f"The id of a device is {own}, or one level of a topic: not empty, without /, +, # "
-            "and U+0000."
+            "and U+0000.",
         )
     if len(given.encode()) > LONGEST_ROOT_BYTES:
-        raise UnfitName(f"The id of a device has {LONGEST_ROOT_BYTES:,} bytes at most.")
+        raise UnfitName(
+            "device_id", f"The id of a device has {LONGEST_ROOT_BYTES:,} bytes at most."
+        )
 
 
 def _refuse_confusing_id(tx: Transaction, device: NewDevice) -> None:
@@ -156,12 +170,13 @@ def _refuse_confusing_id(tx: Transaction, device: NewDevice) -> None:
         raise DrainUnderWay("A drain is under way, which may know the device by now: try again.")
 
 
-def _refuse_unfit_words(*words: str | None) -> None:
-    for word in words:
+def _refuse_unfit_words(words: Mapping[str, str | None]) -> None:
+    for member, word in words.items():
         if word is not None and not is_name(word):
             raise UnfitName(
+                member,
                 "Organization, project, fleet and firmware version are left out or have 1 to "
-                f"{MAX_NAME} characters, without U+0000."
+                f"{MAX_NAME} characters, without U+0000.",
             )
 
 

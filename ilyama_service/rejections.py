@@ -106,7 +106,9 @@ def explain_group(tx: Transaction, wanted: RejectionFilter, *, note: str, actor:
     _known_group(tx, wanted)
     explained = tx.rejections.explain_open(wanted, note=note)
     if not explained:
-        raise WrongState(f"No rejection {_told_group(wanted)} is open and without this note.")
+        raise WrongState(
+            f"No rejection {_told_group(wanted)} is open and not explained by this note."
+        )
     _audit_group(tx, wanted, "explain", actor, {"explained": explained, "note": note})
     return GroupDone(explained, tx.rejections.count_open(wanted, but_noted=note))
 

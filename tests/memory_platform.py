@@ -36,7 +36,12 @@ from ilyama_protocol.intake.history import (
     StoredRow,
     TelemetryNeed,
 )
-from ilyama_protocol.intake.lineage_rulings import DECIDED, HELD_BY, StagingReason
+from ilyama_protocol.intake.lineage_rulings import (
+    DECIDED,
+    FAILURES_THAT_OPEN_THE_CIRCUIT,
+    HELD_BY,
+    StagingReason,
+)
 from ilyama_protocol.intake.outcomes import CurrentValue, Message, Origin
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.sequences import Island, without
@@ -64,10 +69,18 @@ class MemoryPlatform:
     """Drains messages into lists."""
 
     def __init__(
-        self, projects: Mapping[str, str] | None = None, *, policy: Policy | None = None
+        self,
+        projects: Mapping[str, str] | None = None,
+        *,
+        policy: Policy | None = None,
+        failures: int = FAILURES_THAT_OPEN_THE_CIRCUIT,
     ) -> None:
-        """Start empty; devices that `projects` does not name have none, and go by `policy`."""
+        """Start empty; devices that `projects` does not name have none, and go by `policy`.
+
+        So many rows in a row that fit no table open a circuit.
+        """
         self._projects = projects or {}
+        self._failures = failures
         self._rules = {NO_PROJECT: ProjectRules(policy or Policy())}
         self.tables: dict[str, list[Row]] = {contract.name: [] for contract in INTAKE_TABLES}
         self._states: dict[str, bytes] = {}
@@ -268,7 +281,8 @@ class MemoryPlatform:
         pauses = {table: [*reasons] for table, reasons in self._pauses_of(device_id)}
         project = self._projects.get(device_id or "")
         rules = DeviceRules(project, pauses, approved=self.approved, backlog=backlog)
-        rulings = SchemaRulings(rules, self._rules.get(project or ""))
+        ruled = self._rules.get(project or "")
+        rulings = SchemaRulings(rules, ruled, circuit_opens_at=self._failures)
         return IntakeEngine(
             Device(device_id), state, history=history, origin=origin, rulings=rulings
         )

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from dagster import AssetCheckResult, AssetCheckSeverity, asset_check
+from dagster import AssetCheckResult, asset_check
 from pyspark.sql import functions as F
 
-from ilyama_assets.automation import every_night, now_and_then
+from ilyama_assets.automation import every_night
 from ilyama_assets.checks.reading import last_closed_drain, read, until
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
-from ilyama_assets.rejection_report import MOST_GROUPS, rejection_rows
 from ilyama_assets.tables import REJECTED_BATCHES, STAGED_ROWS
 from ilyama_resources.lake import DeltaLake
-from ilyama_resources.postgres.rejections import RejectionFilter, RejectionState
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.spark import Spark
@@ -103,35 +101,7 @@ def _compared(one: StagedSum, stored: int) -> dict[str, Any]:
     return dict(zip(_SUM, _key(one), strict=True)) | {"waiting": one.rows, "in the table": stored}
 
 
-@asset_check(
-    asset=REJECTED_BATCHES.name,
-    name="no_rejection_waits_for_a_person",
-    automation_condition=now_and_then(),
-    description="Every rejection is explained, replayed or discarded.",
-)
-def no_rejection_waits_for_a_person(records: Records) -> AssetCheckResult:
-    """Look for rejections that nobody has said anything of."""
-    with records.gateway.transaction() as tx:
-        wanted = RejectionFilter(state=RejectionState.REJECTED.value)
-        waiting = tx.rejections.count(wanted)
-        groups = tx.rejections.largest_groups(wanted, limit=MOST_GROUPS)
-    return report(
-        asset=REJECTED_BATCHES.name,
-        check="no_rejection_waits_for_a_person",
-        passed=waiting == 0,
-        counts={"rejections that wait": waiting},
-        sample=rejection_rows(groups),
-        advice=(
-            "`ilyama rejections` tells what is wrong, one line for one mistake. When it is mended, "
-            "`ilyama rejections replay` decides the messages again; `explain` and `discard` say "
-            "why that is not needed."
-        ),
-        severity=AssetCheckSeverity.WARN,
-    )
-
-
 RECORD_CHECKS = [
     every_rejection_has_a_life,
     everything_that_waits_is_there,
-    no_rejection_waits_for_a_person,
 ]

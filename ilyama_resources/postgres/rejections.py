@@ -17,6 +17,7 @@ from sqlalchemy import (
     case,
     func,
     literal,
+    or_,
     select,
     true,
     tuple_,
@@ -215,7 +216,7 @@ class Rejections:
     def count_open(
         self, wanted: RejectionFilter | None = None, *, but_noted: str | None = None
     ) -> int:
-        """How many wait for somebody to do something, without those that have this note."""
+        """How many wait for somebody to do something, without those explained by this note."""
         chosen = _open_ones(wanted or RejectionFilter(), but_noted)
         return self._connection.scalar(select(func.count()).where(*chosen)) or 0
 
@@ -305,7 +306,9 @@ def narrowed(wanted: RejectionFilter) -> list[ColumnElement[bool]]:
 def _open_ones(wanted: RejectionFilter, but_noted: str | None) -> list[ColumnElement[bool]]:
     conditions = [REJECTION.c.state.in_(OPEN_STATES), *narrowed(wanted)]
     if but_noted is not None:
-        conditions.append(REJECTION.c.note.is_distinct_from(shown(but_noted)))
+        # One that was replayed in vain keeps its note, and is not explained any more.
+        unexplained = REJECTION.c.state != RejectionState.EXPLAINED.value
+        conditions.append(or_(unexplained, REJECTION.c.note.is_distinct_from(shown(but_noted))))
     return conditions
 
 

@@ -65,6 +65,8 @@ def _configuration(settings: Settings, app: object) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=settings.api_trusted_proxies is not None,
+        forwarded_allow_ips=settings.api_trusted_proxies or "",
         timeout_graceful_shutdown=_LAST_REQUESTS_S,
     )
 

@@ -55,7 +55,7 @@ def list_conflicts(
 ) -> ConflictPage:
     """Key conflicts, newest day first, then by device, table, kind and key."""
     wanted = ConflictFilter(query.device, query.table, query.kind, query.day)
-    after = decode_cursor(query.cursor, ConflictPlace)
+    after = decode_cursor(query.cursor, ConflictPlace, may_hold_nul=True)
     warehouse = parts.settings.warehouse
     found = conflicts_page(warehouse, wanted, after=after, limit=query.limit + 1)
     listed, cursor = page_of(

@@ -10,18 +10,19 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from ilyama_service.api.errors import UnknownCursor
+from ilyama_service.api.naming import Renamed
 
 DEFAULT_LIMIT = 100
 MOST_ITEMS = 1000
 HIGHEST_ID: Final = 2**63 - 1
 """The highest number that Postgres gives out."""
-_NUL = b"\\u0000"
+_NUL: Final = "\0"
 
 Item = TypeVar("Item")
-Place = TypeVar("Place")
+Place = TypeVar("Place", bound=tuple[object, ...])
 
 
-class PageQuery(BaseModel):
+class PageQuery(Renamed):
     """The parameters that every list takes; others are refused."""
 
     model_config = ConfigDict(extra="forbid")
@@ -73,8 +74,12 @@ def encode_cursor(place: object) -> str:
     return urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
-def decode_cursor(cursor: str | None, kind: type[Place]) -> Place | None:
+def decode_cursor(
+    cursor: str | None, kind: type[Place], *, may_hold_nul: bool = False
+) -> Place | None:
     """The place that a cursor names; None at the beginning.
+
+    Postgres holds no U+0000, so only a place in Delta may have one.
 
     Raises:
         UnknownCursor: It names none.
@@ -83,10 +88,14 @@ def decode_cursor(cursor: str | None, kind: type[Place]) -> Place | None:
         return None
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
-        text = urlsafe_b64decode(padded.encode("ascii"))
-        if _NUL in text:
-            raise ValueError("Postgres holds no U+0000, so no place has one")
-        return msgspec.json.decode(text, type=kind)
+        place = msgspec.json.decode(urlsafe_b64decode(padded.encode("ascii")), type=kind)
+        if not may_hold_nul and _has_nul(place):
+            raise ValueError("Postgres holds no U+0000, so none of its places has one")
     except (ValueError, RecursionError) as error:
         message = "No list has given out this cursor; begin again without one."
         raise UnknownCursor(message) from error
+    return place
+
+
+def _has_nul(place: tuple[object, ...]) -> bool:
+    return any(isinstance(word, str) and _NUL in word for word in place)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, NamedTuple, Self
 
-from fastapi import APIRouter, HTTPException, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ilyama_protocol.moments import utc
@@ -15,7 +15,7 @@ from ilyama_resources.postgres.devices import DeviceEntry, NewDevice
 from ilyama_service import devices
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import Conflict, NotFound, documented
-from ilyama_service.api.mutations import MutationBody, MutationHere, described
+from ilyama_service.api.mutations import MutationBody, MutationHere, described, unfit_body
 from ilyama_service.api.parts import PartsHere, PrincipalHere
 
 router = APIRouter(tags=["devices"])
@@ -183,7 +183,7 @@ def _refusals() -> Iterator[None]:
     except (devices.Taken, devices.DrainUnderWay, devices.InPlace) as error:
         raise Conflict(str(error)) from error
     except devices.UnfitName as error:
-        raise HTTPException(422, str(error)) from error
+        raise unfit_body(error, error.member) from error
 
 
 def _item(entry: DeviceEntry) -> DeviceItem:

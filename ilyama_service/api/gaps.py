@@ -10,6 +10,7 @@ from ilyama_protocol.intake.sequences import SequenceKind
 from ilyama_resources.postgres.sequences import ExplainedGap, GapFilter, GapPlace
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import documented
+from ilyama_service.api.naming import OLD_LINEAGE
 from ilyama_service.api.parts import PartsHere, PrincipalHere
 
 router = APIRouter(tags=["reading"])
@@ -37,26 +38,23 @@ class GapItem(BaseModel):
 class GapQuery(PageQuery):
     """Which gaps are asked for."""
 
+    old_names = OLD_LINEAGE
+
     device: Annotated[str | None, Field(description="The id of a device.")] = None
     table: Annotated[str | None, Field(description="A table whose batches are numbered.")] = None
     kind: SequenceKind | None = None
-    device_id: Annotated[str | None, Field(description="`device`.", deprecated=True)] = None
-    source_table: Annotated[str | None, Field(description="`table`.", deprecated=True)] = None
 
     @model_validator(mode="after")
     def _is_one_question(self) -> Self:
-        if None not in (self.device, self.device_id) or None not in (self.table, self.source_table):
-            raise ValueError("`device_id` and `source_table` are old names: give each only once")
-        if self.kind is SequenceKind.ROWS and self.filter.name is not None:
+        if self.kind is SequenceKind.ROWS and self.table is not None:
             raise ValueError("a journal is of all tables: gaps of kind `rows` have no table")
         return self
 
     @property
     def filter(self) -> GapFilter:
         """What is asked for; only telemetry has a table."""
-        table = self.source_table if self.table is None else self.table
-        kind = self.kind if table is None else SequenceKind.TELEMETRY
-        return GapFilter(self.device_id if self.device is None else self.device, kind, table)
+        kind = self.kind if self.table is None else SequenceKind.TELEMETRY
+        return GapFilter(self.device, kind, self.table)
 
 
 @router.get("/v1/gaps", responses=documented(401, 404, 422, 429, 503))

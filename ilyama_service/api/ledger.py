@@ -19,6 +19,7 @@ from ilyama_resources.unreadable import Unreadable
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.days import ArrivalDay
 from ilyama_service.api.errors import documented
+from ilyama_service.api.naming import OLD_TABLE
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 
 router = APIRouter(tags=["reading"])
@@ -74,10 +75,12 @@ class LedgerPage(Page[LedgerItem]):
 class LedgerQuery(PageQuery):
     """Which sums are asked for."""
 
+    old_names = OLD_TABLE
+
     segment: Annotated[UUID | None, Field(description="The id of one landed segment.")] = None
     day: ArrivalDay | None = None
     device: Annotated[str | None, Field(description="The id of a device.")] = None
-    source_table: str | None = None
+    table: str | None = None
     kind: str | None = None
     outcome: Outcome | None = None
     origin: Annotated[Origin, Field(description=_ORIGINS)] = Origin.LIVE
@@ -89,7 +92,7 @@ def list_ledger(
 ) -> LedgerPage:
     """Sums in the order of day, device, table, kind and outcome, and whether they balance."""
     wanted = LedgerFilter(
-        query.origin, query.day, query.device, query.source_table, query.kind, query.outcome
+        query.origin, query.day, query.device, query.table, query.kind, query.outcome
     )
     after = decode_cursor(query.cursor, LedgerPlace)
     segment_id = None if query.segment is None else str(query.segment)

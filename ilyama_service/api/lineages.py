@@ -15,6 +15,7 @@ from ilyama_service import lineages
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import Conflict, NotFound, documented
 from ilyama_service.api.mutations import Mutation, MutationBody, MutationHere, described
+from ilyama_service.api.naming import OLD_LINEAGE
 from ilyama_service.api.parts import PartsHere, PrincipalHere
 
 router = APIRouter(tags=["lineages"])
@@ -45,13 +46,15 @@ class LineageQuery(PageQuery):
 class LineageBody(MutationBody):
     """The lineage; names may hold anything, so they are no part of the path."""
 
-    device_id: str = Field(min_length=1)
-    source_table: str = Field(min_length=1)
+    old_names = OLD_LINEAGE
+
+    device: str = Field(min_length=1, description="The id of a device.")
+    table: str = Field(min_length=1, description="One of its tables.")
 
     @property
     def place(self) -> LineagePlace:
         """The lineage's name."""
-        return LineagePlace(self.device_id, self.source_table)
+        return LineagePlace(self.device, self.table)
 
 
 class NothingMore(MutationBody):

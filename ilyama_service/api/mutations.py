@@ -6,11 +6,13 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import Depends, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from ilyama_protocol.jsontext import JsonTextError, parse_object
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_service.api.errors import UnsupportedMediaType
 from ilyama_service.api.idempotency import asked_under
+from ilyama_service.api.naming import Renamed
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.api.tokens import Principal
 
@@ -26,10 +28,18 @@ IdempotencyKey = Annotated[
 ]
 
 
-class MutationBody(BaseModel):
-    """What a mutation is told; unknown members are refused."""
+def _whole(number: object) -> object:
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
-    model_config = ConfigDict(extra="forbid")
+
+WHOLE: Final = BeforeValidator(_whole)
+"""Lets an integer be spelt 1.0: JSON has one kind of numbers."""
+
+
+class MutationBody(Renamed):
+    """What a mutation is told; unknown members, and values of another type, are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 Body = TypeVar("Body", bound=MutationBody)
@@ -121,8 +131,19 @@ def _require_json(request: Request) -> None:
 
 
 def _decoded(model: type[Body], body: bytes) -> Body:
+    text = body or b"{}"
     try:
-        return model.model_validate_json(body or b"{}")
+        decoded = model.model_validate_json(text)
+        # The model keeps the last of two equal keys, and says nothing.
+        parse_object(text)
     except ValidationError as error:
         found = [{**problem, "loc": ("body", *problem["loc"])} for problem in error.errors()]
         raise RequestValidationError(found) from error
+    except JsonTextError as error:
+        raise unfit_body(error) from error
+    return decoded
+
+
+def unfit_body(error: Exception, *member: str) -> RequestValidationError:
+    """What is wrong with a body, or with a member of it, as the models tell what they find."""
+    return RequestValidationError([{"loc": ("body", *member), "msg": str(error)}])

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from ilyama_protocol.governance.policies import (
@@ -14,15 +14,18 @@ from ilyama_protocol.governance.policies import (
     PolicyScope,
     resolved,
 )
+from ilyama_protocol.limits import MAX_TABLE_NAME
 from ilyama_protocol.names import MAX_NAME
 from ilyama_resources.postgres import Transaction
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import documented
-from ilyama_service.api.mutations import MutationBody, MutationHere, described
+from ilyama_service.api.mutations import MutationBody, MutationHere, described, unfit_body
+from ilyama_service.api.naming import OLD_TABLE
 from ilyama_service.api.parts import PartsHere, PrincipalHere
 from ilyama_service.reviewing import UnfitScope
 
 router = APIRouter(tags=["reviews"])
+_NO_CONTROL_CHARACTERS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
 
 
 class PolicyItem(BaseModel):
@@ -44,10 +47,17 @@ class ChoiceItem(BaseModel):
 class PolicyBody(MutationBody, ChoiceItem):
     """What to choose, and for which project and table."""
 
+    old_names = OLD_TABLE
+
     project: str = Field(
         NO_PROJECT, max_length=MAX_NAME, description="Empty: devices of no project."
     )
-    source_table: str = Field(EVERY_TABLE, max_length=MAX_NAME, description="Empty: every table.")
+    table: str = Field(
+        EVERY_TABLE,
+        max_length=MAX_TABLE_NAME,
+        description="Empty: every table.",
+        json_schema_extra={"pattern": _NO_CONTROL_CHARACTERS},
+    )
 
 
 class ScopedChoice(BaseModel):
@@ -90,13 +100,13 @@ async def set_policies(mutation: MutationHere) -> Response:
     """Choose for a project or a table, in place of what was chosen before."""
 
     def act(tx: Transaction, body: PolicyBody) -> ScopedChoice:
-        scope = PolicyScope(body.project, body.source_table)
+        scope = PolicyScope(body.project, body.table)
         given = {name: getattr(body, name) for name in PolicyChoice.__struct_fields__}
         choice = PolicyChoice(**given)
         try:
             holds = mutation.parts.reviewing.choose(tx, scope, choice, actor=mutation.actor)
         except UnfitScope as error:
-            raise HTTPException(422, "No table of a device can have this name.") from error
+            raise unfit_body(error, "table") from error
         return _scoped(scope, choice, holds)
 
     return await mutation.carry_out(PolicyBody, act)

@@ -2,10 +2,10 @@
 
 from base64 import b64encode
 from binascii import a2b_base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
@@ -26,7 +26,7 @@ from ilyama_resources.unreadable import Unreadable
 from ilyama_service import rejections
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import BodyTooLarge, Conflict, NotFound, documented
-from ilyama_service.api.mutations import MutationBody, MutationHere, described
+from ilyama_service.api.mutations import Mutation, MutationBody, MutationHere, described
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 
 router = APIRouter(tags=["rejections"])
@@ -147,6 +147,7 @@ class GroupBody(MutationBody):
     table: str | None = None
     firmware: str | None = None
     device: str | None = None
+    dry_run: bool = Field(False, description="Only count: how many are left to do it with.")
 
     @property
     def wanted(self) -> RejectionFilter:
@@ -162,7 +163,7 @@ class GroupReplayed(BaseModel):
 
 
 class GroupExplained(BaseModel):
-    """How many were explained, and how many open ones of the group have another note or none."""
+    """How many were explained, and how many open ones of the group are not, by this note."""
 
     explained: int
     left: int
@@ -187,19 +188,15 @@ class DiscardBody(MutationBody):
     note: str | None = Field(None, min_length=1, max_length=10_000)
 
 
-_DryRun = Annotated[bool, Field(description="Only count: how many are left to do it with.")]
-
-
 class GroupNoteBody(NoteBody, GroupBody):
     """A group, and why it was rejected."""
-
-    dry_run: _DryRun = False
 
 
 class GroupDiscardBody(DiscardBody, GroupBody):
     """A group, and why nobody will replay it."""
 
-    dry_run: _DryRun = False
+
+Noted = TypeVar("Noted", NoteBody, DiscardBody)
 
 
 @router.get("/v1/rejections", responses=documented(401, 404, 422, 429, 503))
@@ -238,6 +235,8 @@ async def replay_group(mutation: MutationHere) -> Response:
     """Replay every open rejection of a group; the next drains decide them."""
 
     def act(tx: Transaction, body: GroupBody) -> GroupReplayed:
+        if body.dry_run:
+            return GroupReplayed(replayed=0, left=tx.rejections.count_open(body.wanted))
         with _refusals():
             done, left = rejections.replay_group(tx, body.wanted, actor=mutation.actor)
         return GroupReplayed(replayed=done, left=left)
@@ -337,13 +336,7 @@ async def replay_one(mutation: MutationHere, rejection_id: UUID) -> Response:
 )
 async def explain(mutation: MutationHere, rejection_id: UUID) -> Response:
     """Add a note to a rejection, or put another in its place."""
-
-    def act(tx: Transaction, body: NoteBody) -> RejectionItem:
-        name, by = str(rejection_id), mutation.actor
-        with _refusals():
-            return _item(rejections.explain(tx, name, note=body.note, actor=by))
-
-    return await mutation.carry_out(NoteBody, act)
+    return await _move_on(mutation, rejection_id, NoteBody, rejections.explain)
 
 
 @router.post(
@@ -354,13 +347,17 @@ async def explain(mutation: MutationHere, rejection_id: UUID) -> Response:
 )
 async def discard(mutation: MutationHere, rejection_id: UUID) -> Response:
     """Mark a rejection as one that nobody will replay; nothing is deleted."""
+    return await _move_on(mutation, rejection_id, DiscardBody, rejections.discard)
 
-    def act(tx: Transaction, body: DiscardBody) -> RejectionItem:
-        name, by = str(rejection_id), mutation.actor
+
+async def _move_on(
+    mutation: Mutation, rejection_id: UUID, model: type[Noted], deed: Callable[..., Rejection]
+) -> Response:
+    def act(tx: Transaction, body: Noted) -> RejectionItem:
         with _refusals():
-            return _item(rejections.discard(tx, name, note=body.note, actor=by))
+            return _item(deed(tx, str(rejection_id), note=body.note, actor=mutation.actor))
 
-    return await mutation.carry_out(DiscardBody, act)
+    return await mutation.carry_out(model, act)
 
 
 @contextmanager

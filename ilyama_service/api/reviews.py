@@ -17,7 +17,8 @@ from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.reviews import Review, ReviewFilter
 from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, newest_first
 from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
-from ilyama_service.api.mutations import Mutation, MutationBody, MutationHere, described
+from ilyama_service.api.mutations import WHOLE, Mutation, MutationBody, MutationHere, described
+from ilyama_service.api.naming import OLD_TABLE
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
 from ilyama_service.review_evidence import evidence_of
 from ilyama_service.reviewing import (
@@ -33,6 +34,7 @@ _LONGEST_NOTE = 2_000
 
 router = APIRouter(tags=["reviews"])
 ReviewId = Annotated[int, Path(ge=1, le=HIGHEST_ID)]
+SeenVersion = Annotated[int, Field(ge=1, le=2**31 - 1), WHOLE]
 OtherVerb = Literal["start", "reject", "abandon", "reopen"]
 
 
@@ -90,8 +92,10 @@ class ReviewDetail(ReviewItem):
 class ReviewQuery(PageQuery):
     """Which reviews are asked for."""
 
+    old_names = OLD_TABLE
+
     state: ReviewState | None = None
-    source_table: str | None = None
+    table: str | None = None
     project: str | None = None
     device: str | None = None
 
@@ -99,7 +103,7 @@ class ReviewQuery(PageQuery):
 class ActBody(MutationBody):
     """An act on a review as the person has seen it."""
 
-    action_version: int = Field(ge=1, le=2**31 - 1)
+    action_version: SeenVersion
     note: str | None = Field(None, max_length=_LONGEST_NOTE)
 
 
@@ -119,11 +123,13 @@ class LaterBody(ActBody):
     )
 
 
-_NARROWING = ("source_table", "project", "device")
+_NARROWING = ("table", "project", "device")
 
 
 class ClosingBody(MutationBody):
     """Which open reviews are closed together; what is left out does not narrow."""
+
+    old_names = OLD_TABLE
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -135,7 +141,7 @@ class ClosingBody(MutationBody):
     )
 
     state: Literal[ReviewState.QUEUED, ReviewState.IN_REVIEW] | None = None
-    source_table: str | None = None
+    table: str | None = None
     project: str | None = None
     device: str | None = None
     note: str | None = Field(None, max_length=_LONGEST_NOTE)
@@ -144,13 +150,13 @@ class ClosingBody(MutationBody):
     @model_validator(mode="after")
     def _narrows(self) -> Self:
         if all(getattr(self, name) is None for name in _NARROWING):
-            raise ValueError("name a source_table, a project or a device")
+            raise ValueError("name a table, a project or a device")
         return self
 
     @property
     def wanted(self) -> ReviewFilter:
         """The filter that the body stands for."""
-        return ReviewFilter(self.state, self.source_table, self.project, self.device)
+        return ReviewFilter(self.state, self.table, self.project, self.device)
 
 
 class ReviewsClosed(BaseModel):
@@ -163,7 +169,7 @@ class ReviewsClosed(BaseModel):
 class TrialBody(MutationBody):
     """An approval that is only tried."""
 
-    action_version: int | None = Field(None, ge=1, le=2**31 - 1)
+    action_version: SeenVersion | None = None
     note: str | None = Field(None, max_length=_LONGEST_NOTE)
     actions: dict[str, ActionItem] | None = Field(None, description="As in an approval.")
 
@@ -173,7 +179,7 @@ def list_reviews(
     parts: PartsHere, _: PrincipalHere, query: Annotated[ReviewQuery, Query()]
 ) -> Page[ReviewItem]:
     """Reviews, newest first."""
-    wanted = ReviewFilter(query.state, query.source_table, query.project, query.device)
+    wanted = ReviewFilter(query.state, query.table, query.project, query.device)
     with parts.gateway.transaction() as tx:
         reviews, cursor = newest_first(
             query,
@@ -219,12 +225,7 @@ async def approve_review(mutation: MutationHere, review_id: ReviewId) -> Respons
 
     That binds the schema in the whole project and lets the lineages go on.
     """
-
-    def act(tx: Transaction, body: ApprovalBody) -> ReviewItem:
-        chosen = _act(mutation, review_id, body)
-        return _acted(tx, mutation.parts, ReviewVerb.APPROVE, chosen, _actions(body))
-
-    return await mutation.carry_out(ApprovalBody, act)
+    return await _carry_out(mutation, review_id, ReviewVerb.APPROVE, ApprovalBody)
 
 
 @router.post(
@@ -238,12 +239,7 @@ async def decide_columns(mutation: MutationHere, review_id: ReviewId) -> Respons
 
     It holds from the next batch of the schema on; older values stay in `row_changes`.
     """
-
-    def act(tx: Transaction, body: LaterBody) -> ReviewItem:
-        chosen = _act(mutation, review_id, body)
-        return _acted(tx, mutation.parts, ReviewVerb.DECIDE, chosen, _actions(body))
-
-    return await mutation.carry_out(LaterBody, act)
+    return await _carry_out(mutation, review_id, ReviewVerb.DECIDE, LaterBody)
 
 
 @router.post(
@@ -284,12 +280,7 @@ async def act_on_review(mutation: MutationHere, review_id: ReviewId, verb: Other
     paused only while the device sends that schema. To reopen makes a new review of a schema whose
     decision pauses it.
     """
-
-    def act(tx: Transaction, body: ActBody) -> ReviewItem:
-        chosen = _act(mutation, review_id, body)
-        return _acted(tx, mutation.parts, ReviewVerb(verb), chosen, None)
-
-    return await mutation.carry_out(ActBody, act)
+    return await _carry_out(mutation, review_id, ReviewVerb(verb), ActBody)
 
 
 async def _close_all(mutation: Mutation, verb: ReviewVerb) -> Response:
@@ -304,15 +295,15 @@ async def _close_all(mutation: Mutation, verb: ReviewVerb) -> Response:
     return await mutation.carry_out(ClosingBody, act)
 
 
-def _act(mutation: Mutation, review_id: int, body: ActBody) -> Act:
-    return Act(review_id, body.action_version, mutation.actor, body.note)
+async def _carry_out(
+    mutation: Mutation, review_id: int, verb: ReviewVerb, model: type[ActBody]
+) -> Response:
+    def act(tx: Transaction, body: ActBody) -> ReviewItem:
+        chosen = Act(review_id, body.action_version, mutation.actor, body.note)
+        with _refusals():
+            return _item(mutation.parts.reviewing.act(tx, verb, chosen, _actions(body)))
 
-
-def _acted(
-    tx: Transaction, parts: Parts, verb: ReviewVerb, act: Act, actions: Actions | None
-) -> ReviewItem:
-    with _refusals():
-        return _item(parts.reviewing.act(tx, verb, act, actions))
+    return await mutation.carry_out(model, act)
 
 
 @contextmanager
@@ -346,8 +337,8 @@ def _with_evidence(
     return ReviewDetail(**_item(review).model_dump(), evidence=msgspec.to_builtins(evidence))
 
 
-def _actions(body: ApprovalBody | LaterBody | TrialBody) -> Actions | None:
-    if body.actions is None:
+def _actions(body: ActBody | TrialBody) -> Actions | None:
+    if not isinstance(body, ApprovalBody | LaterBody | TrialBody) or body.actions is None:
         return None
     return {name: ColumnAction(item.action, item.key) for name, item in body.actions.items()}
 

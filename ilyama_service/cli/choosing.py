@@ -1,6 +1,6 @@
 """`ilyama policy`: what projects and tables chose, and what holds for them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -9,6 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from ilyama_protocol.governance.policies import (
+    EVERY_TABLE,
+    NO_PROJECT,
     FirstSchema,
     Policy,
     PolicyScope,
@@ -51,17 +53,33 @@ def choose(
         tx.commit()
 
 
-def show(*, as_json: bool) -> None:
-    """Print the default and every choice."""
+def show(project: str | None, table: str | None, *, as_json: bool) -> None:
+    """Print the default, and what holds where somebody chose or where it was asked for."""
     with records() as (settings, gateway), gateway.transaction() as tx:
         choices = tx.policies.all()
-    holding = {scope: resolved(settings.policy, choices, scope) for scope in choices}
+    scopes = asked_for(choices, project, table)
+    holding = {scope: resolved(settings.policy, choices, scope) for scope in scopes}
     if as_json:
         told = [scope._asdict() | msgspec.structs.asdict(p) for scope, p in holding.items()]
         answer = {"default": settings.policy, "choices": told}
         typer.echo(msgspec.json.encode(answer).decode())
     else:
         console.print(_table(settings.policy, holding), highlight=False)
+
+
+def asked_for(
+    chosen: Iterable[PolicyScope], project: str | None, table: str | None
+) -> list[PolicyScope]:
+    """Where somebody chose, within a project or table; a named place is told in any case."""
+    if project is None and table is None:
+        return [*chosen]
+    within = (
+        scope
+        for scope in chosen
+        if project in (None, scope.project_id) and table in (None, scope.source_table)
+    )
+    named = PolicyScope(project or NO_PROJECT, table or EVERY_TABLE)
+    return sorted({named, *within})
 
 
 def _told(word: str, words: Mapping[str, object]) -> object:

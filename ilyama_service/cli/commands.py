@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ilyama_protocol.intake.conflicts import ConflictKind
+from ilyama_protocol.intake.sequences import SequenceKind
 from ilyama_service.cli.derived import Derived
 from ilyama_service.cli.options import HowMany, HowManyOfTheNewest, JsonLines
 
@@ -56,18 +57,25 @@ def drains(
 def gaps(
     device: Annotated[str | None, typer.Option(help="Of one device only.")] = None,
     table: Annotated[str | None, typer.Option(help="Of the telemetry of one table only.")] = None,
+    kind: Annotated[
+        SequenceKind | None, typer.Option(help="Of one kind only; those of rows are a hint.")
+    ] = None,
     telemetry: Annotated[
-        bool, typer.Option("--telemetry", help="Only those of telemetry, which are exact.")
+        bool, typer.Option("--telemetry", help="The same as --kind telemetry.")
     ] = False,
     limit: HowMany = 100,
     as_json: JsonLines = False,
 ) -> None:
     """List numbers of telemetry and of journals that never came."""
-    from ilyama_protocol.intake.sequences import SequenceKind
     from ilyama_resources.postgres.sequences import GapFilter
     from ilyama_service.cli.gaps import list_gaps
 
-    kind = SequenceKind.TELEMETRY if telemetry or table is not None else None
+    if kind is SequenceKind.ROWS and (telemetry or table is not None):
+        raise typer.BadParameter(
+            "--kind rows goes with no --table, as journals are of all, nor --telemetry."
+        )
+    if telemetry or table is not None:
+        kind = SequenceKind.TELEMETRY
     list_gaps(GapFilter(device, kind, table), limit=limit, as_json=as_json)
 
 

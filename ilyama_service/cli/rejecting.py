@@ -153,12 +153,14 @@ def replay_one(rejection_id: str, corrected: Path | None) -> None:
     console.print(f"A replay was asked for. {_TAKEN_UP}", highlight=False)
 
 
-def replay_group(wanted: RejectionFilter) -> None:
-    """Ask for a replay of every open rejection of a group."""
+def replay_group(wanted: RejectionFilter, *, sure: bool) -> None:
+    """Ask for a replay of every open rejection of a group; unless one is sure, only count."""
+    if not sure:
+        _tell(wanted, "replayed")
+        return
     done = changed(lambda tx: rejections.replay_group(tx, wanted, actor=actor()))
-    left = f" {done.left:,} more are open: run the command again." if done.left else ""
-    told = f"{done.done:,} replays were asked for.{left} {_TAKEN_UP}"
-    console.print(told, highlight=False)
+    _told_done("replayed", done)
+    console.print(_TAKEN_UP, highlight=False)
 
 
 def explain(rejection_id: str, note: str) -> None:

@@ -80,6 +80,7 @@ def replay(
             "--with", exists=True, dir_okay=False, readable=True, help="Bytes to send instead."
         ),
     ] = None,
+    sure: Sure = False,
 ) -> None:
     """Replay one rejection, or all open ones of a group; the next drain decides them."""
     from ilyama_service.cli import rejecting
@@ -90,7 +91,7 @@ def replay(
     elif corrected is not None:
         raise typer.BadParameter("--with is for one rejection: give its ID.")
     else:
-        rejecting.replay_group(wanted)
+        rejecting.replay_group(wanted, sure=sure)
 
 
 @rejections.command("explain")
@@ -144,6 +145,6 @@ def _is_one(rejection_id: UUID | None, wanted: "RejectionFilter") -> bool:
     """Whether one rejection is meant; else it is a group, which has a code."""
     if rejection_id is None and wanted.code is None:
         raise typer.BadParameter("Give the ID of a rejection, or --code for a group.")
-    if rejection_id is not None and any(wanted):
+    if rejection_id is not None and any(word is not None for word in wanted):
         raise typer.BadParameter("Give the ID of a rejection or a group, not both.")
     return rejection_id is not None

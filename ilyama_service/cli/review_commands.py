@@ -1,6 +1,6 @@
 """`ilyama review` and `ilyama policy`: their words; the work is imported when they are called."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -25,7 +25,8 @@ Columns = Annotated[
     typer.Option(
         "--column",
         metavar="NAME=ACTION[:KEY]",
-        help="mirror, map:KEY, auto_create_and_map[:KEY], ignore or defer; others are mirrored.",
+        help="mirror, map:KEY, auto_create_and_map[:KEY], ignore or defer; others are mirrored. "
+        "The name ends before the first = that an action follows.",
     ),
 ]
 OneOrAll = Annotated[int | None, typer.Argument(min=1, metavar="ID", help="One of them.")]
@@ -94,38 +95,33 @@ def decide(
     _act("decide", review_id, version, note, column)
 
 
-@review.command("reject")
-def reject(
-    review_id: OneOrAll = None,
-    every: All = False,
-    state: State = None,
-    table: SourceTable = None,
-    project: Project = None,
-    device: DeviceId = None,
-    version: Version = None,
-    note: Note = None,
-    sure: Sure = False,
-) -> None:
-    """Refuse a schema, or --all: lineages stay paused, their rows stay staged."""
-    named = {"state": state, "table": table, "project": project, "device": device}
-    _close("reject", review_id, named, every=every, version=version, note=note, sure=sure)
+def _closing(verb: str) -> Callable[..., None]:
+    """The command that closes one review, or all that are named."""
+
+    def close(
+        review_id: OneOrAll = None,
+        every: All = False,
+        state: State = None,
+        table: SourceTable = None,
+        project: Project = None,
+        device: DeviceId = None,
+        version: Version = None,
+        note: Note = None,
+        sure: Sure = False,
+    ) -> None:
+        named = {"state": state, "table": table, "project": project, "device": device}
+        _close(verb, review_id, named, every=every, version=version, note=note, sure=sure)
+
+    return close
 
 
-@review.command("abandon")
-def abandon(
-    review_id: OneOrAll = None,
-    every: All = False,
-    state: State = None,
-    table: SourceTable = None,
-    project: Project = None,
-    device: DeviceId = None,
-    version: Version = None,
-    note: Note = None,
-    sure: Sure = False,
-) -> None:
-    """Leave it, or --all, undecided: a lineage goes on once its device sends an accepted schema."""
-    named = {"state": state, "table": table, "project": project, "device": device}
-    _close("abandon", review_id, named, every=every, version=version, note=note, sure=sure)
+_CLOSED = {
+    "reject": "Refuse a schema, or --all: lineages stay paused, their rows stay staged.",
+    "abandon": "Leave it, or --all, undecided: "
+    "a lineage goes on once its device sends an accepted schema.",
+}
+for _verb, _told in _CLOSED.items():
+    review.command(_verb, help=_told)(_closing(_verb))
 
 
 @review.command("reopen")
@@ -155,7 +151,7 @@ def _close(
     from ilyama_service.cli import closing
 
     if review_id is not None:
-        if every or any(named.values()):
+        if every or any(word is not None for word in named.values()):
             raise typer.BadParameter("Give the ID of a review or --all, not both.")
         _act(verb, review_id, version, note)
         return
@@ -168,9 +164,12 @@ def _close(
 
 def policy(
     project: Annotated[
-        str | None, typer.Option(help="Choose for this project; devices of none without it.")
+        str | None,
+        typer.Option(help="Of this project only; '' is devices of none, who choose without it."),
     ] = None,
-    table: Annotated[str | None, typer.Option("--table", help="Only for this table.")] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", help="Of this table only; '' is every table.")
+    ] = None,
     first_schema: Annotated[
         str | None, typer.Option(help="review or accept; inherit takes the choice back.")
     ] = None,
@@ -182,10 +181,10 @@ def policy(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the governance policies; with a choice, set it first."""
+    """Show the governance policies, or those of a project or table; with a choice, set it first."""
     from ilyama_service.cli import choosing
 
-    if first_schema or additive or auto_create:
+    if (first_schema, additive, auto_create) != (None, None, None):
         choosing.choose(
             project or "",
             table or "",
@@ -193,4 +192,4 @@ def policy(
             additive=additive,
             auto_create=auto_create,
         )
-    choosing.show(as_json=as_json)
+    choosing.show(project, table, as_json=as_json)

@@ -1,5 +1,6 @@
 """`ilyama review`: look at schemas that wait for a person, and decide on them."""
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -18,6 +19,8 @@ from ilyama_service.review_evidence import Evidence, evidence_of
 from ilyama_service.reviewing import Act, Reviewing, review_as_seen
 
 _SHORT = 12
+_KEYLESS = "|".join(verb for verb in Verb if verb not in NAMES_A_KEY)
+_ACTION = re.compile(rf"(.+?)=(?:({_KEYLESS})|({'|'.join(NAMES_A_KEY)})(?::(.*))?)", re.DOTALL)
 _DECIDED = {ReviewVerb.APPROVE: "approval", ReviewVerb.DECIDE: "later decision"}
 
 
@@ -80,8 +83,13 @@ def act(
 
 
 def named_actions(words: Sequence[str]) -> Actions:
-    """The actions that somebody typed, by column."""
-    return dict(map(_action, words))
+    """The actions that somebody typed, by column; each column has one."""
+    named: dict[str, ColumnAction] = {}
+    for name, action in map(_action, words):
+        if name in named:
+            raise typer.BadParameter(f"{safe(name)} is named twice: say once what becomes of it.")
+        named[name] = action
+    return named
 
 
 def actions_of(review: Review, named: Actions) -> Actions:
@@ -114,19 +122,16 @@ def _way_to_approve(review: Review, columns: Sequence[str]) -> Iterator[str]:
 
 
 def _action(word: str) -> tuple[str, ColumnAction]:
-    name, _, rest = word.rpartition("=")
-    told, names_a_key, key = rest.partition(":")
-    if not name or told not in list(Verb):
-        verbs = ", ".join(Verb)
-        raise typer.BadParameter(f"{safe(word)} is not NAME=ACTION[:KEY] with one of {verbs}.")
-    verb = Verb(told)
-    if not names_a_key:
-        return name, ColumnAction(verb)
-    if verb not in NAMES_A_KEY:
-        raise typer.BadParameter(f"{safe(word)}: {verb} takes no datapoint key.")
-    if (fault := key_fault(key)) is not None:
-        raise typer.BadParameter(f"{safe(name)}={verb}: {fault}.")
-    return name, ColumnAction(verb, key)
+    """What becomes of a column; both its name and a key may have equals signs."""
+    if (parted := _ACTION.fullmatch(word)) is None:
+        verbs, keyed = ", ".join(Verb), " and ".join(sorted(NAMES_A_KEY))
+        told = f"{safe(word)} is not NAME=ACTION[:KEY] with one of {verbs}"
+        raise typer.BadParameter(f"{told}; only {keyed} take a key.")
+    name, alone, with_key, key = parted.groups()
+    action = ColumnAction(Verb(alone or with_key), key)
+    if key is not None and (fault := key_fault(key)) is not None:
+        raise typer.BadParameter(f"{safe(name)}={action.verb}: {fault}.")
+    return name, action
 
 
 def _table(reviews: Sequence[Review]) -> Table:

@@ -1,6 +1,6 @@
 """`ilyama simulate`: its words here, its work imported when it is called."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Annotated, Final
 
 import typer
@@ -46,9 +46,12 @@ _Wait = Annotated[
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-_OF_SCENARIOS: Final = {"scenario", "slug", "wait", "as_json"}
-_OF_THE_LIST: Final = {"list_scenarios", "as_json"}
-_OF_A_VERIFICATION: Final = {"verify", "run", "wait", "as_json"}
+_HEEDED: Final[Mapping[str, Collection[str]]] = {
+    "list_scenarios": {"as_json"},
+    "scenario": {"slug", "wait", "as_json"},
+    "verify": {"run", "wait", "as_json"},
+}
+"""What else counts where one of these is asked for; the first of them goes before the others."""
 
 
 def simulate(
@@ -77,18 +80,14 @@ def simulate(
     """Publish like a fleet of devices, good and bad; or verify what became of that."""
     from ilyama_service.cli import scenarios, simulating
 
+    _refuse_what_is_ignored(context)
     if list_scenarios:
-        _refuse_others(context, "--list", heeded=_OF_THE_LIST)
         scenarios.list_scenarios(as_json=as_json)
     elif scenario:
-        _refuse_others(context, "--scenario", heeded=_OF_SCENARIOS)
         scenarios.play_scenarios(scenario, slug=slug, wait_s=wait, as_json=as_json)
     elif verify:
-        _refuse_others(context, "--verify", heeded=_OF_A_VERIFICATION)
         simulating.verify_run(run, wait_s=wait, as_json=as_json)
     else:
-        if run is not None:
-            raise typer.BadParameter("a run is named with --verify only.")
         planned = simulating.planned_run(
             simulating.Extent(duration, messages, forever=forever),
             seed=seed,
@@ -106,11 +105,18 @@ def simulate(
         simulating.run_fleet(planned, register=register, as_json=as_json)
 
 
-def _refuse_others(context: typer.Context, option: str, *, heeded: Collection[str]) -> None:
-    """Refuse options that would be ignored."""
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        is_given = context.params.get(name) not in (None, (), parameter.default)
-        if is_given and name not in heeded:
-            said = parameter.opts[0] if parameter.opts[0].startswith("-") else "a run"
-            raise typer.BadParameter(f"{said} is of no use beside {option}; leave it out.")
+def _refuse_what_is_ignored(context: typer.Context) -> None:
+    """Refuse options that would count for nothing beside another one."""
+    given = {
+        parameter.name or "": parameter.opts[0]
+        for parameter in context.command.params
+        if context.params.get(parameter.name or "") not in (None, (), parameter.default)
+    }
+    chosen = next((name for name in _HEEDED if name in given), None)
+    if chosen is None and "run" in given:
+        raise typer.BadParameter("a run is named with --verify only.")
+    for name, option in given.items():
+        if chosen is not None and name != chosen and name not in _HEEDED[chosen]:
+            said = option if option.startswith("-") else "a run"
+            told = f"{said} is of no use beside {given[chosen]}; leave it out."
+            raise typer.BadParameter(told)

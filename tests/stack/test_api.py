@@ -167,6 +167,25 @@ def test_a_sender_that_is_too_fast_is_told_to_wait(platform_without_spark: Platf
     assert int(refused.headers["retry-after"]) >= 1
 
 
+@pytest.mark.parametrize(
+    ("trusted", "told"),
+    [
+        pytest.param(None, "127.0.0.1", id="nobody"),
+        pytest.param("10.0.0.5", "127.0.0.1", id="another"),
+        pytest.param("10.0.0.5,127.0.0.1", "203.0.113.7", id="this-one"),
+    ],
+)
+def test_only_a_trusted_proxy_says_for_whom_it_asks(
+    platform_without_spark: Platform, trusted: str | None, told: str
+) -> None:
+    with api_server(platform_without_spark.settings, api_trusted_proxies=trusted) as server:
+        with server.client() as client:
+            client.get("/nowhere", headers={"X-Forwarded-For": "203.0.113.7"})
+        assert eventually(lambda: '"path":"/nowhere"' in server.log.read_text())
+        (line,) = (line for line in server.log.read_text().splitlines() if "/nowhere" in line)
+    assert f'"client":"{told}"' in line
+
+
 @pytest.mark.parametrize("limit", [1, 3, 1000])
 def test_pages_of_current_values_are_the_whole_list_in_order(
     reading: ApiServer, limit: int

@@ -4,7 +4,8 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from ilyama_protocol.intake.conflicts import ConflictKind
+from ilyama_protocol.canonical import canonical_json
+from ilyama_protocol.intake.conflicts import Conflict, ConflictKind
 from ilyama_protocol.intake.sequences import SequenceChange, SequenceKind
 from ilyama_protocol.moments import micros
 from ilyama_service.stack.status import status_of
@@ -102,6 +103,18 @@ def test_the_status_tells_missing_numbers_and_the_conflicts_of_today(
         for s in (before, status)
     ]
     assert told == [(0, 0, 0), (2, 95, 7)]
+
+
+def test_conflicts_of_keys_with_a_nul_are_listed_page_by_page(
+    platform_without_spark: Platform, own_api: ApiServer
+) -> None:
+    keys = [canonical_json({name: 1}) for name in ("a\0b", r"a\u0000b", "b")]
+    arrivals = {Conflict(ConflictKind.ROW, "pumps", key, "a", "b"): 1 for key in keys}
+    list_conflicts(platform_without_spark.warehouse, arrivals, drain_id=1, day=DAY)
+
+    items = own_api.pages("/v1/conflicts", limit=1)
+
+    assert [item["key"] for item in items] == sorted(keys)
 
 
 def test_a_torn_file_of_today_is_told_by_status_and_api(

@@ -38,7 +38,7 @@ def client(shared_api: ApiServer) -> Iterator[httpx.Client]:
 
 
 def _post(client: httpx.Client, verb: str, device_id: str, **more: Any) -> httpx.Response:
-    body = {"device_id": device_id, "source_table": TABLE} | more
+    body = {"device": device_id, "table": TABLE} | more
     return client.post(f"/v1/lineages/{verb}", json=body)
 
 
@@ -66,7 +66,7 @@ def test_an_operator_pauses_and_resumes_a_lineage_once(
 @pytest.mark.parametrize("verb", ["pause", "resume", "reset-materialization", "reset-sequence"])
 def test_what_nobody_knows_is_not_found(client: httpx.Client, device_id: str, verb: str) -> None:
     assert _post(client, verb, "nobody").status_code == 404
-    assert _post(client, verb, device_id, source_table="\0").status_code == 404
+    assert _post(client, verb, device_id, table="\0").status_code == 404
     assert _post(client, verb, device_id, tenant="x").status_code == 422
 
 

@@ -180,7 +180,7 @@ def test_policies_are_chosen_and_shown(shared_api: ApiServer, client: httpx.Clie
     project = str(uuid4())
     chosen = client.put("/v1/policies", json={"project": project, "first_schema": "review"})
     assert chosen.json()["holds"]["first_schema"] == "review"
-    body = {"project": project, "source_table": "pumps", "allow_additive_continue": True}
+    body = {"project": project, "table": "pumps", "allow_additive_continue": True}
     narrow = client.put("/v1/policies", json=body).json()
     assert narrow["holds"] == {
         "first_schema": "review",
@@ -193,6 +193,7 @@ def test_policies_are_chosen_and_shown(shared_api: ApiServer, client: httpx.Clie
     assert paged == shown["items"]
     assert [c["source_table"] for c in paged if c["project"] == project] == ["", "pumps"]
     assert client.get("/v1/policies", params={"cursor": "x"}).status_code == 404
-    unnamed = client.put("/v1/policies", json={"project": project, "source_table": "a\nb"})
+    unnamed = client.put("/v1/policies", json={"project": project, "table": "a\nb"})
     assert (unnamed.status_code, unnamed.json()["error_code"]) == (422, "invalid_request")
+    assert [told["where"] for told in unnamed.json()["details"]["errors"]] == ["body.table"]
     assert client.put("/v1/policies", json={"first_schema": "maybe"}).status_code == 422

@@ -79,7 +79,7 @@ def test_a_replay_survives_a_crash_at_every_step(platform: Platform) -> None:
     unregistered = {"ILYAMA_AUTO_REGISTER": "false"}
     platform.import_events(events)
     platform.only_drain(**unregistered)
-    platform.ilyama("rejections", "replay", "--code", "unregistered_device")
+    platform.ilyama("rejections", "replay", "--code", "unregistered_device", "--yes")
     small = {"ILYAMA_SEGMENT_MAX_BYTES": "1", "ILYAMA_DRAIN_MAX_BYTES": "1"}
     for point in REPLAY_POINTS:
         died = platform.try_ilyama("drain", CRASH_AT=point, **small)

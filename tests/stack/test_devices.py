@@ -134,11 +134,13 @@ def test_a_registration_that_is_sent_twice_is_made_once(client: httpx.Client, na
         pytest.param({"tenant": "x"}, id="unknown member"),
     ],
 )
-def test_a_device_that_cannot_be_called_so_is_refused(
+def test_a_device_that_cannot_be_called_so_is_refused_and_told_where(
     client: httpx.Client, told: dict[str, str]
 ) -> None:
     answer = client.post("/v1/devices", json={"topic_slug": "acme", "device_name": "dev"} | told)
     assert (answer.status_code, answer.json()["error_code"]) == (422, "invalid_request")
+    (member,) = told
+    assert [found["where"] for found in answer.json()["details"]["errors"]] == [f"body.{member}"]
 
 
 def test_only_a_known_device_is_moved_and_somewhere(client: httpx.Client, name: str) -> None:

@@ -89,9 +89,11 @@ def test_a_group_is_explained_once_and_then_discarded(
     assert [answer.json() for answer in done] == [{"explained": 3, "left": 0}] * 2
     assert _states(shared_api, table) == {("explained", why)}
     again = _post(client, "explain", table=table, note=why)
-    assert (again.status_code, "without this note" in again.json()["message"]) == (409, True)
+    assert again.status_code == 409
+    assert "not explained by this note" in again.json()["message"]
 
     assert _post(client, "discard", table=table, dry_run=True).json() == {"discarded": 0, "left": 3}
+    assert _post(client, "replay", table=table, dry_run=True).json() == {"replayed": 0, "left": 3}
     assert _post(client, "discard", table=table).json() == {"discarded": 3, "left": 0}
     assert _states(shared_api, table) == {("discarded", why)}
     assert _post(client, "discard", table=table).status_code == 409
@@ -131,6 +133,7 @@ def test_the_command_finds_each_explains_a_group_and_discards_it(
     assert "would be explained: 3" in counted
     assert "say --yes" in counted
     assert "explained now: 3" in rejections("explain", *group, "--note", "why", "--yes")
+    assert "would be replayed: 3" in rejections("replay", *group)
     assert "would be discarded: 3" in rejections("discard", *group)
     assert "discarded now: 3" in rejections("discard", *group, "--yes")
     refused = shared_platform.try_ilyama("rejections", "discard", *group, "--table", table, "--yes")

@@ -31,6 +31,7 @@ from ilyama_resources.postgres.schema import REJECTION_REPLAY
 from ilyama_resources.rejection_landing import ReplayLanding, ReplaysCannotLand
 from ilyama_resources.segment_files import read_messages
 from ilyama_service import rejections
+from ilyama_service.rejections import GroupDone, WrongState
 from tests.damage import files_of, tear
 from tests.platform import Platform
 from tests.rejected_records import reject
@@ -284,6 +285,32 @@ def test_a_rejection_whose_replay_breaks_the_engine_stays_replayed_until_that_is
     assert _settled(platform, name, "staged", None, drain_id=3).state is RejectionState.REPLAYED
     again = _settled(platform, name, "rejected", "invalid_json", drain_id=4)
     assert (again.state, again.last_drain_id) == (RejectionState.REJECTED, 4)
+
+
+def test_what_was_replayed_in_vain_is_explained_again_by_the_same_note(
+    platform_without_spark: Platform,
+) -> None:
+    platform = platform_without_spark
+    rejected = _rejected(platform)
+    group = RejectionFilter(code=rejected.code)
+    done = [_explained(platform, group)]
+    _replay(platform, rejected.rejection_id)
+    _land(platform)
+    again = _settled(platform, rejected.rejection_id, "rejected", "invalid_json", drain_id=2)
+    assert (again.state, again.note) == (RejectionState.REJECTED, "why")
+
+    done.append(_explained(platform, group))
+
+    assert done == [GroupDone(1, 0), GroupDone(1, 0)]
+    with pytest.raises(WrongState, match="not explained by this note"):
+        _explained(platform, group)
+
+
+def _explained(platform: Platform, group: RejectionFilter) -> GroupDone:
+    with platform.gateway.transaction() as tx:
+        done = rejections.explain_group(tx, group, note="why", actor="ann")
+        tx.commit()
+    return done
 
 
 def test_a_rejection_whose_rows_wait_for_their_lineage_is_accepted_once_and_for_all(

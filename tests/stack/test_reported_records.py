@@ -12,10 +12,10 @@ from dagster import (
     TableMetadataValue,
 )
 
+from ilyama_assets.checks.waiting import no_schema_waits_for_a_person, no_telemetry_is_missing
 from ilyama_assets.drains.running import RunReport
 from ilyama_assets.intake import newest_conflicts
-from ilyama_assets.review_report import no_schema_waits_for_a_person
-from ilyama_assets.sequence_gaps import no_telemetry_is_missing, sequence_gaps
+from ilyama_assets.sequence_gaps import sequence_gaps
 from ilyama_assets.tables import KEY_CONFLICTS
 from ilyama_protocol.intake.sequences import Island, SequenceChange, SequenceKind
 from ilyama_protocol.moments import utc
@@ -181,4 +181,5 @@ def test_gaps_of_one_table_are_those_of_its_telemetry(platform_without_spark: Pl
 
     assert EPOCH not in _told(platform_without_spark, "gaps", "--table", TABLE)
     assert _told(platform_without_spark, "gaps", "--table", "none") == "No number is missing.\n"
+    assert TABLE not in _told(platform_without_spark, "gaps", "--kind", "rows")
     assert "At least 7 numbers" in _told(platform_without_spark, "gaps", "--device", DEVICE)

@@ -1,5 +1,6 @@
 """Reviews are queued many at once, and decided by people, each decision once."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -487,8 +488,13 @@ def test_the_command_line_switches_only_what_it_names(platform_without_spark: Pl
     platform = platform_without_spark
     platform.ilyama("policy", "--project", "a", "--additive", "on")
     platform.ilyama("policy", "--project", "a", "--auto-create", "off")
+    unnamed = platform.try_ilyama("policy", "--project", "a", "--additive", "")
     refused = platform.try_ilyama("policy", "--table", "x\n", "--additive", "on")
 
-    assert refused.returncode == 1
+    assert (refused.returncode, unnamed.returncode) == (1, 2)
     with platform.gateway.transaction() as tx:
         assert tx.policies.all() == {PolicyScope("a"): PolicyChoice(None, True, False)}
+    asked = platform.ilyama("policy", "--project", "b", "--table", "pumps", "--json")
+    [told] = json.loads(asked)["choices"]
+    assert (told["project_id"], told["source_table"]) == ("b", "pumps")
+    assert told["allow_additive_continue"] is False

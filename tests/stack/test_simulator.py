@@ -263,6 +263,20 @@ def test_where_first_schemas_are_reviewed_scenarios_come_to_other_ends(
     }
 
 
+def test_scenarios_go_by_the_limits_of_the_deployment(
+    platform: Platform, broker: EmbeddedBroker
+) -> None:
+    limits = {"payload_max_bytes": 400_000, "batch_max_rows": 300, "materialization_failures": 3}
+    simulation = Simulation(platform, broker.ensure_running(), **limits)
+    names = ["largest_payload", "payload_too_large", "most_rows", "deaf_to_a_pause"]
+    running = simulation.play(names)
+    simulation.land(sum(heard(name) for name in names))
+    simulation.drain()
+    told, _ = running.communicate(timeout=200)
+    findings = [json.loads(line) for line in told.splitlines()]
+    assert [each["scenario"] for each in findings if each["is_clean"]] == names
+
+
 def test_a_scenario_that_comes_to_no_end_is_a_failure(simulation: Simulation) -> None:
     done = simulation.platform.try_ilyama("simulate", "--scenario", "redelivery", "--wait", "0")
     assert done.returncode == 1
@@ -271,6 +285,9 @@ def test_a_scenario_that_comes_to_no_end_is_a_failure(simulation: Simulation) ->
     assert "Not as it had to be" not in done.stdout
     impossible = ("simulate", "--scenario", "unregistered_device")
     assert "ILYAMA_AUTO_REGISTER=false" in simulation.platform.try_ilyama(*impossible).stderr
+    crowded = ("simulate", "--scenario", "redelivery")
+    told = simulation.platform.try_ilyama(*crowded, ILYAMA_PAYLOAD_MAX_BYTES="300").stderr
+    assert "needs a higher ILYAMA_PAYLOAD_MAX_BYTES" in told
 
 
 def test_the_firmware_of_the_documents_gets_its_first_batch_accepted(

@@ -15,6 +15,7 @@ from ilyama_assets.checks.accounts import ACCOUNT_CHECKS
 from ilyama_assets.checks.records import RECORD_CHECKS
 from ilyama_assets.checks.registries import ONE_KIND_PER_KEY, REGISTRY_CHECKS
 from ilyama_assets.checks.tables import TABLE_CHECKS
+from ilyama_assets.checks.waiting import WAITING_CHECKS
 from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.tables import TABLES
 from ilyama_protocol.intake.lineage_rulings import PauseReason
@@ -26,10 +27,20 @@ from tests.streams import generate
 
 CHECKS = {
     (spec.asset_key.to_user_string(), spec.name): check
-    for check in (*TABLE_CHECKS, *ACCOUNT_CHECKS, *RECORD_CHECKS, *REGISTRY_CHECKS)
+    for check in (
+        *TABLE_CHECKS,
+        *ACCOUNT_CHECKS,
+        *RECORD_CHECKS,
+        *REGISTRY_CHECKS,
+        *WAITING_CHECKS,
+    )
     for spec in check.check_specs
 }
-WARNINGS = {ONE_KIND_PER_KEY, "values_fit_their_columns", "no_rejection_waits_for_a_person"}
+WARNINGS = {
+    ONE_KIND_PER_KEY,
+    "values_fit_their_columns",
+    *(spec.name for check in WAITING_CHECKS for spec in check.check_specs),
+}
 SOUND = [place for place in CHECKS if place[1] not in WARNINGS]
 LATER_DRAINS = count(1_000)
 

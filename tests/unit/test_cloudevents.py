@@ -112,6 +112,13 @@ def test_an_event_with_data_is_told_where_the_payload_goes() -> None:
         message_received(_line(data_base64=ABSENT, data={"rows": []}), now=NOW)
 
 
+@pytest.mark.parametrize("member", ['"subject": "a/b"', '"data": {"x": 1, "x": 1}'])
+def test_an_event_that_says_something_twice_is_refused_over_http(member: str) -> None:
+    text = _line()[:-1] + f", {member}}}".encode()
+    with pytest.raises(NotACloudEvent, match="twice in one object"):
+        message_received(text, now=NOW)
+
+
 def test_a_batch_is_the_texts_of_its_events() -> None:
     texts = texts_of(b"[" + _line(id="1") + b", " + _line(id="2") + b"]")
     assert [message_received(text, now=NOW).payload for text in texts] == [PAYLOAD, PAYLOAD]

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 import yaml
-from dagster import AssetKey, Definitions, TableSchema
+from dagster import AssetChecksDefinition, AssetKey, Definitions, TableSchema
 
 from ilyama_assets.checks.intake import INTAKE_CHECKS
 from ilyama_assets.definitions import defs
@@ -97,6 +97,17 @@ def test_a_derived_table_waits_for_the_blocking_checks_of_what_it_comes_from(tab
 
 def test_every_check_says_what_it_checks() -> None:
     assert all(GRAPH.get_check_spec(key).description for key in GRAPH.asset_check_keys)
+
+
+def test_every_check_that_is_no_part_of_a_drain_is_among_the_checks_and_in_the_table() -> None:
+    page = (REPOSITORY / "docs" / "architecture.md").read_text()
+    for definition in defs.asset_checks or ():
+        assert isinstance(definition, AssetChecksDefinition)
+        function = definition.node_def.compute_fn.decorated_fn  # type: ignore[attr-defined]
+        where = function.__module__
+        assert where.startswith("ilyama_assets.checks."), definition
+        assert f"`{where.replace('.', '/')}.py`" in page
+        assert all(f"`{key.name}`" in page for key in definition.check_keys)
 
 
 def test_every_sensor_and_every_job_says_what_it_does() -> None:

@@ -102,6 +102,8 @@ def test_a_terminal_obeys_no_word_of_a_device(capsys: pytest.CaptureFixture[str]
         pytest.param(["explain", "--code", "a"], "Say once why", id="no-note-of-a-group"),
         pytest.param(["explain", "--table", "a"], "or --code for a group", id="no-code"),
         pytest.param(["discard", str(uuid4()), "--device", "a"], "not both", id="both-discarded"),
+        pytest.param(["replay", str(uuid4()), "--table", ""], "not both", id="empty-table"),
+        pytest.param(["discard", str(uuid4()), "--code", ""], "not both", id="empty-code"),
         pytest.param(["explain", str(uuid4()), ""], "it is not empty", id="empty-note"),
     ],
 )

@@ -42,6 +42,13 @@ WORDS = {
     "mode=map:site.mode": ("mode", ColumnAction(Verb.MAP, "site.mode")),
     "mode=auto_create_and_map": ("mode", ColumnAction(Verb.AUTO_CREATE_AND_MAP)),
     "a=b=defer": ("a=b", ColumnAction(Verb.DEFER)),
+    "mode=map:k=with=equals": ("mode", ColumnAction(Verb.MAP, "k=with=equals")),
+    "mode=map:k=ignore": ("mode", ColumnAction(Verb.MAP, "k=ignore")),
+    "a=map=map:k=v": ("a=map", ColumnAction(Verb.MAP, "k=v")),
+    "a=mirror:b=ignore": ("a=mirror:b", ColumnAction(Verb.IGNORE)),
+    "a=mirrored=ignore": ("a=mirrored", ColumnAction(Verb.IGNORE)),
+    "=a=ignore": ("=a", ColumnAction(Verb.IGNORE)),
+    "two\nlines=ignore": ("two\nlines", ColumnAction(Verb.IGNORE)),
     "mode=map:k:with:colons": ("mode", ColumnAction(Verb.MAP, "k:with:colons")),
 }
 
@@ -65,8 +72,8 @@ OTHER_WORDS = {
     "mode": "is not NAME=ACTION",
     "=ignore": "is not NAME=ACTION",
     "mode=forget": "is not NAME=ACTION",
-    "mode=mirror:key": "takes no datapoint key",
-    "mode=mirror:": "takes no datapoint key",
+    "mode=mirror:key": "only auto_create_and_map and map take a key",
+    "mode=mirror:": "only auto_create_and_map and map take a key",
     "mode=map:": "is not empty",
     "mode=auto_create_and_map:": "is not empty",
     "mode=map:a\nb": "no control characters",
@@ -81,6 +88,12 @@ OTHER_WORDS = {
 def test_other_words_get_a_sentence(word: str, told: str) -> None:
     with pytest.raises(typer.BadParameter, match=told):
         named_actions([word])
+
+
+@pytest.mark.parametrize("again", ["mode=mirror", "mode=ignore", "mode=map:site.mode"])
+def test_a_column_that_is_named_twice_is_refused(again: str) -> None:
+    with pytest.raises(typer.BadParameter, match="mode is named twice"):
+        named_actions(["mode=ignore", "flow=defer", again])
 
 
 @pytest.mark.parametrize("verb", ["show", "approve", "decide"])
@@ -98,6 +111,7 @@ def test_words_are_read_before_anything_is_started(
         ([], "ID of a review, or --all"),
         (["7", "--all"], "not both"),
         (["7", "--table", "pumps"], "not both"),
+        (["7", "--table", ""], "not both"),
         (["--all"], "Name a --table"),
         (["--all", "--state", "queued"], "Name a --table"),
         (["--all", "--table", "pumps", "--state", "approved"], "are closed"),

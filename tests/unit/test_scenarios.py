@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ilyama_protocol.governance.policies import FirstSchema, Policy
+from ilyama_protocol.limits import Limits
 from ilyama_protocol.rehearsal import Rehearsal
 from ilyama_protocol.rejections import RejectionCode
 from ilyama_protocol.topics import parse_topic
@@ -18,6 +19,7 @@ from ilyama_service.simulator.scenarios.catalog import (
     find_scenario,
 )
 from ilyama_service.simulator.scenarios.findings import compared, is_as_expected
+from ilyama_service.simulator.scenarios.playing import ScenarioImpossible, insist_on_room
 from ilyama_service.simulator.scenarios.refusals import SPOILED
 from ilyama_service.simulator.scenarios.script import Script, Step
 from tests.memory_platform import MemoryPlatform
@@ -112,6 +114,56 @@ def test_what_a_fleet_spoils_is_what_scenarios_spoil() -> None:
 def test_a_code_is_got_in_several_ways(scenario: RejectionCode) -> None:
     steps = STEPS[scenario.value]
     assert len({step.payload for step in steps}) == len(steps) > 1
+
+
+OTHER_LIMITS = [
+    Limits(payload_max_bytes=400_000, batch_max_rows=300),
+    Limits(payload_max_bytes=1_000_000, batch_max_rows=7_000),
+]
+AT_A_LIMIT = [
+    *("largest_payload", "most_rows", "telemetry_most_rows"),
+    *("payload_too_large", "batch_too_many_rows", "redelivery"),
+]
+
+
+@pytest.mark.parametrize("limits", OTHER_LIMITS, ids=str)
+@pytest.mark.parametrize("name", AT_A_LIMIT)
+def test_a_scenario_goes_by_the_limits_in_force(name: str, limits: Limits) -> None:
+    scenario = SCENARIOS[name]
+    steps = scenario.played_by(Script("limited", limits=limits))
+    insist_on_room(scenario, steps, limits)
+    rehearsal = Rehearsal(limits=limits)
+    for step in steps:
+        answer = rehearsal.publish(step.topic, step.payload)
+        assert_as_expected(step, {name: getattr(answer, name) for name in answer.__struct_fields__})
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "needed"),
+    [
+        ("redelivery", Limits(payload_max_bytes=300), "ILYAMA_PAYLOAD_MAX_BYTES"),
+        ("redelivery", Limits(batch_max_rows=1), "ILYAMA_BATCH_MAX_ROWS"),
+        ("most_rows", Limits(batch_max_rows=100_000), "ILYAMA_PAYLOAD_MAX_BYTES"),
+        ("batch_too_many_rows", Limits(payload_max_bytes=40_000), "ILYAMA_PAYLOAD_MAX_BYTES"),
+    ],
+)
+def test_a_scenario_that_the_limits_leave_no_room_says_so(
+    name: str, limits: Limits, needed: str
+) -> None:
+    scenario = SCENARIOS[name]
+    with pytest.raises(ScenarioImpossible, match=rf"^{name} cannot be shown here: .* {needed}\.$"):
+        insist_on_room(scenario, scenario.played_by(Script("limited", limits=limits)), limits)
+
+
+@pytest.mark.parametrize("failures", [1, 3, 9])
+def test_as_many_rows_as_it_takes_open_a_circuit(failures: int) -> None:
+    scenario = SCENARIOS["deaf_to_a_pause"]
+    device = Script("listed", failures=failures)
+    platform = MemoryPlatform(failures=failures)
+    for number, step in enumerate(scenario.played_by(device)):
+        platform.drain([Event(step.topic, step.payload, NOON + number)])
+    found = compared(scenario.name, device.steps, evidence_of(platform), device=device.root)
+    assert (found.surprises, found.is_complete) == ([], True)
 
 
 def test_every_scenario_is_explained_in_one_line() -> None:

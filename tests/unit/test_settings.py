@@ -71,6 +71,8 @@ def test_every_spelling_of_a_postgres_address_is_understood(scheme: str) -> None
         ("INGEST_CLIENT_ID", "a/b", "match pattern"),
         ("DRAIN_MAX_BYTES", "64 MiB", "valid integer"),
         ("AUTO_REGISTER", "perhaps", "valid boolean"),
+        ("API_TRUSTED_PROXIES", "*", "trusted proxies look like"),
+        ("API_TRUSTED_PROXIES", "10.0.0.5,proxy", "trusted proxies look like"),
     ],
 )
 def test_a_wrong_value_gives_one_sentence_that_names_its_variable(

@@ -5,7 +5,7 @@ from typing import Any
 
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
 from ilyama_protocol.intake.lineage_rulings import StagingReason
-from ilyama_protocol.limits import DEFAULT_LIMITS, MAX_TABLE_NAME
+from ilyama_protocol.limits import MAX_TABLE_NAME
 from ilyama_service.simulator.envelopes import Document
 from ilyama_service.simulator.scenarios.expected import accepted, duplicate, staged
 from ilyama_service.simulator.scenarios.script import COLUMNS, Script
@@ -93,9 +93,10 @@ def keys_of_another_kind(device: Script) -> None:
 
 
 def deaf_to_a_pause(device: Script) -> None:
-    """Five rows in a row fit no table, which opens its circuit: it is paused, and sends on."""
+    """Rows that fit no table come until its circuit opens: it is paused, and sends on."""
     device.sends(device.batch(device.changes(2)), accepted(2))
-    device.sends(device.batch(device.changes(5, pk="one")), staged(5, _UNFIT))
+    most = device.failures
+    device.sends(device.batch(device.changes(most, pk="one")), staged(most, _UNFIT))
     for _ in range(2):
         device.sends(device.batch(device.changes(2)), staged(2, StagingReason.LINEAGE_PAUSED))
 
@@ -111,7 +112,7 @@ def most_rows(device: Script) -> None:
     """A batch has exactly as many rows as it may, then all of them again."""
     short = [
         {"commit_seq": number, "op": "update", "pk": {"n": number}, "row": {"v": 1}}
-        for number in range(1, DEFAULT_LIMITS.batch_max_rows + 1)
+        for number in range(1, device.limits.batch_max_rows + 1)
     ]
     for expected in (accepted(len(short)), duplicate(len(short))):
         device.sends(device.batch(short, announced=False), expected)
@@ -120,7 +121,7 @@ def most_rows(device: Script) -> None:
 def largest_payload(device: Script) -> None:
     """A payload has exactly as many bytes as it may."""
     payload = compact(device.batch(device.changes(1))).encode()
-    device.sends(payload.ljust(DEFAULT_LIMITS.payload_max_bytes), accepted(1))
+    device.sends(payload.ljust(device.limits.payload_max_bytes), accepted(1))
 
 
 CONTENTS = (

@@ -7,7 +7,7 @@ Errors:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -20,7 +20,10 @@ from ilyama_protocol.governance.policies import (
     resolved,
 )
 from ilyama_protocol.intake.sequences import SequenceKind
-from ilyama_protocol.topics import parse_topic
+from ilyama_protocol.limits import Limits
+from ilyama_protocol.rejections import Rejection, RejectionCode
+from ilyama_protocol.topics import MessageKind, parse_topic
+from ilyama_protocol.validation import validate
 from ilyama_resources.delta_reading import rows_with
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.mqtt.client import MqttClient
@@ -48,6 +51,10 @@ _ACKNOWLEDGED_WITHIN_S: Final = 60.0
 _ROW_CHANGES: Final = "row_changes"
 _STAGED_ROWS: Final = "staged_rows"
 _KEY_CONFLICTS: Final = "key_conflicts"
+_SETTING_OF: Final = {
+    RejectionCode.PAYLOAD_TOO_LARGE: "payload_max_bytes",
+    RejectionCode.BATCH_TOO_MANY_ROWS: "batch_max_rows",
+}
 
 
 class ScenarioImpossible(PlatformError):
@@ -68,6 +75,26 @@ class Played(NamedTuple):
         return {sender.device_id for sender in _senders(self.steps)}
 
 
+def insist_on_room(scenario: Scenario, steps: Iterable[Step], limits: Limits) -> None:
+    """Refuse a scenario that breaks a limit where it is about something else.
+
+    Raises:
+        ScenarioImpossible: it does.
+    """
+    for step in steps:
+        kind = parse_topic(step.topic).kind
+        if kind is MessageKind.DEVICE:
+            continue
+        verdict = validate(kind, step.payload, registered=step.registered, limits=limits)
+        if not isinstance(verdict, Rejection) or verdict.code is step.expected.code:
+            continue
+        if (setting := _SETTING_OF.get(verdict.code)) is not None:
+            raise ScenarioImpossible(
+                f"{scenario.name} cannot be shown here: {verdict.message}. "
+                f"It needs a higher {variable(setting)}."
+            )
+
+
 class Player:
     """Plays scenarios, each with a device that was never heard before."""
 
@@ -81,7 +108,8 @@ class Player:
         """Publish the messages of scenarios, each when the one before is acknowledged.
 
         Raises:
-            ScenarioImpossible: one is about strangers, and here nobody is a stranger.
+            ScenarioImpossible: one is about strangers, and here nobody is a stranger; or its
+                messages are larger than they may be here.
         """
         played = [self._rehearsed(scenario, slug) for scenario in scenarios]
         ensure_session(self._settings, self._broker_url)
@@ -104,8 +132,15 @@ class Player:
                 return found
 
     def _rehearsed(self, scenario: Scenario, slug: str) -> Played:
-        device = Script(fresh_seed(), slug=slug, moment_ms=clock_start_ms(seeded=False))
+        device = Script(
+            fresh_seed(),
+            slug=slug,
+            moment_ms=clock_start_ms(seeded=False),
+            limits=self._settings.limits,
+            failures=self._settings.materialization_failures,
+        )
         steps = scenario.played_by(device)
+        insist_on_room(scenario, steps, self._settings.limits)
         if not all(step.registered for step in steps):
             self._insist_on_strangers(scenario)
         elif not self._settings.auto_register:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_protocol.rejections import RejectionCode
 from ilyama_service.simulator import mutations
 from ilyama_service.simulator.envelopes import Document
@@ -65,7 +64,7 @@ def unknown_topic(device: Script) -> None:
 def payload_too_large(device: Script) -> None:
     """A payload has one byte too many, then far too many, sound or not."""
     refused = rejected(RejectionCode.PAYLOAD_TOO_LARGE)
-    limit = DEFAULT_LIMITS.payload_max_bytes
+    limit = device.limits.payload_max_bytes
     for path, sound in _SOUND.items():
         device.sends(compact(sound(device)).encode().ljust(limit + 1), refused, on=path)
     device.sends(b"{" * (limit + limit // 5), refused)
@@ -101,13 +100,14 @@ def _send_values(device: Script, values: tuple[bytes, ...]) -> None:
 
 
 def batch_too_many_rows(device: Script) -> None:
-    """A batch has one row too many, then five thousand of which the last is bad as well."""
+    """A batch has one row too many, then many more of which the last is bad as well."""
     refused = rejected(RejectionCode.BATCH_TOO_MANY_ROWS)
-    for count in (DEFAULT_LIMITS.batch_max_rows + 1, 5000):
+    most = device.limits.batch_max_rows
+    for count in (most + 1, max(most + 2, 5000)):
         short = [{"commit_seq": 1, "op": "update", "pk": {"n": 1}, "row": {}}] * count
         device.sends(device.batch(short, announced=False), refused)
     device.sends(device.batch([*short[:-1], {"commit_seq": 1}]), refused)
-    samples = device.measured(1) * (DEFAULT_LIMITS.batch_max_rows + 1)
+    samples = device.measured(1) * (most + 1)
     device.sends(device.samples(rows=samples), refused, on=TELEMETRY)
 
 

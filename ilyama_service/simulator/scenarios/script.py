@@ -10,8 +10,10 @@ import msgspec
 
 from ilyama_protocol.fingerprint import SchemaColumn, schema_hash
 from ilyama_protocol.governance.policies import Policy
+from ilyama_protocol.intake.lineage_rulings import FAILURES_THAT_OPEN_THE_CIRCUIT
 from ilyama_protocol.intake.outcomes import Outcome
 from ilyama_protocol.intake.sequences import SequenceKind
+from ilyama_protocol.limits import DEFAULT_LIMITS, Limits
 from ilyama_protocol.topics import SYNC_PATHS, MessageKind
 from ilyama_service.simulator.envelopes import Document, row_batch, telemetry_batch, uuid7
 from ilyama_service.simulator.messages import Change
@@ -81,12 +83,29 @@ class Script:
     """One device with a journal, to be told what to send.
 
     Devices of different seeds have nothing in common, so that a scenario can be played again.
+
+    Args:
+        seed: What its name and its numbers are made of.
+        slug: The first level of its topics.
+        moment_ms: When its clock begins.
+        limits: What messages may be where it plays.
+        failures: How many rows in a row that fit no table open a circuit there.
     """
 
-    def __init__(self, seed: str, *, slug: str = "acme", moment_ms: int = _SPRING_2026_MS) -> None:
+    def __init__(
+        self,
+        seed: str,
+        *,
+        slug: str = "acme",
+        moment_ms: int = _SPRING_2026_MS,
+        limits: Limits = DEFAULT_LIMITS,
+        failures: int = FAILURES_THAT_OPEN_THE_CIRCUIT,
+    ) -> None:
         self.chance = random.Random(seed)
         self.device_name = f"scenario-{seed}"
         self.slug = slug
+        self.limits = limits
+        self.failures = failures
         self.steps: list[Step] = []
         self.missing: set[Missing] = set()
         self._moment_ms = moment_ms

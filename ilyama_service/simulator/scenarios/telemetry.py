@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 from ilyama_protocol.intake.sequences import SequenceKind
-from ilyama_protocol.limits import DEFAULT_LIMITS
 from ilyama_protocol.rejections import RejectionCode
 from ilyama_service.simulator.envelopes import Document
 from ilyama_service.simulator.scenarios.contents import ODD_COLUMNS, ODD_TABLES
@@ -139,7 +138,7 @@ def telemetry_of_odd_tables(device: Script) -> None:
 
 def telemetry_most_rows(device: Script) -> None:
     """A batch has exactly as many samples as it may, then all of them again."""
-    most = DEFAULT_LIMITS.batch_max_rows
+    most = device.limits.batch_max_rows
     batch = device.samples(rows=device.measured(most))
     for expected in (accepted(most), duplicate(most)):
         device.sends(batch, expected, on=TELEMETRY)

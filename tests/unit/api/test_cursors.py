@@ -4,9 +4,11 @@ from datetime import date
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ilyama_protocol.canonical import canonical_json
+from ilyama_resources.key_conflicts import ConflictPlace
 from ilyama_resources.postgres.current_values import CurrentValuePlace
 from ilyama_resources.postgres.ledger import LedgerPlace
 from ilyama_service.api.cursors import (
@@ -19,19 +21,33 @@ from ilyama_service.api.cursors import (
 )
 from ilyama_service.api.errors import UnknownCursor
 
-TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+TEXT = ANY_TEXT.filter(lambda text: "\0" not in text)
+LIKE_AN_ESCAPED_NUL = r"a\u0000b"
 
 
 @given(TEXT, TEXT, TEXT, st.uuids())
+@example(LIKE_AN_ESCAPED_NUL, LIKE_AN_ESCAPED_NUL, LIKE_AN_ESCAPED_NUL, UUID(int=1))
 def test_a_place_of_a_value_survives(owner: str, key: str, instance: str, identity: UUID) -> None:
     place = CurrentValuePlace(owner, key, instance, identity)
     assert decode_cursor(encode_cursor(place), CurrentValuePlace) == place
 
 
 @given(st.dates(), TEXT)
+@example(date(2026, 4, 28), LIKE_AN_ESCAPED_NUL)
 def test_a_place_in_the_ledger_survives(day: date, device_id: str) -> None:
     place = LedgerPlace(day, device_id, "t", "rows", "accepted")
     assert decode_cursor(encode_cursor(place), LedgerPlace) == place
+
+
+@given(st.dictionaries(ANY_TEXT, ANY_TEXT, min_size=1))
+@example({"a\0b": LIKE_AN_ESCAPED_NUL})
+@example({LIKE_AN_ESCAPED_NUL: "\0"})
+def test_a_place_among_conflicts_survives_whatever_the_key_holds(pk: dict[str, str]) -> None:
+    key = canonical_json(pk)
+    for told in (key, next(iter(pk))):
+        place = ConflictPlace(date(2026, 4, 28), "acme/dev-7", "t", "row", told, "0" * 64)
+        assert decode_cursor(encode_cursor(place), ConflictPlace, may_hold_nul=True) == place
 
 
 def test_no_cursor_is_the_beginning() -> None:

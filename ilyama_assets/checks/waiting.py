@@ -1,0 +1,115 @@
+"""Checks of what waits for a person, or is missing, by the records; they only warn."""
+
+from typing import Final
+
+from dagster import AssetCheckResult, AssetCheckSeverity, asset_check
+
+from ilyama_assets.automation import now_and_then
+from ilyama_assets.checks.reports import SAMPLE_ROWS, report
+from ilyama_assets.rejection_report import MOST_GROUPS, rejection_rows
+from ilyama_assets.review_report import MOST_SCHEMAS, schema_row
+from ilyama_assets.sequence_gaps import gap_row
+from ilyama_assets.tables import REJECTED_BATCHES, SEQUENCE_GAPS, STAGED_ROWS
+from ilyama_protocol.intake.sequences import SequenceKind
+from ilyama_resources.postgres.rejections import RejectionFilter, RejectionState
+from ilyama_resources.postgres.resource import Records
+from ilyama_resources.postgres.sequences import GapFilter
+
+NOBODY_WAITS: Final = "no_schema_waits_for_a_person"
+NOTHING_MISSING: Final = "no_telemetry_is_missing"
+
+
+@asset_check(
+    asset=STAGED_ROWS.name,
+    name=NOBODY_WAITS,
+    automation_condition=now_and_then(),
+    description="No schema waits for a review, so no lineage is paused for one.",
+)
+def no_schema_waits_for_a_person(records: Records) -> AssetCheckResult:
+    """Look for open reviews."""
+    with records.gateway.transaction() as tx:
+        schemas = tx.open_reviews.schemas(limit=MOST_SCHEMAS)
+        counts = tx.reviews.counts()
+        waiting = tx.review_queue.waiting()
+    return report(
+        asset=STAGED_ROWS.name,
+        check=NOBODY_WAITS,
+        passed=not schemas,
+        counts={f"reviews {state}": count for state, count in sorted(counts.items())}
+        | {"schemas without room for a review": waiting},
+        sample=[schema_row(schema) for schema in schemas],
+        advice=(
+            "`ilyama review show N` tells what changed, who sends it and what would come of it; "
+            "`ilyama review approve N` lets the rows go on. Until then they are staged, not lost."
+        ),
+        severity=AssetCheckSeverity.WARN,
+    )
+
+
+@asset_check(
+    asset=REJECTED_BATCHES.name,
+    name="no_rejection_waits_for_a_person",
+    automation_condition=now_and_then(),
+    description="Every rejection is explained, replayed or discarded.",
+)
+def no_rejection_waits_for_a_person(records: Records) -> AssetCheckResult:
+    """Look for rejections that nobody has said anything of."""
+    with records.gateway.transaction() as tx:
+        wanted = RejectionFilter(state=RejectionState.REJECTED.value)
+        waiting = tx.rejections.count(wanted)
+        groups = tx.rejections.largest_groups(wanted, limit=MOST_GROUPS)
+    return report(
+        asset=REJECTED_BATCHES.name,
+        check="no_rejection_waits_for_a_person",
+        passed=waiting == 0,
+        counts={"rejections that wait": waiting},
+        sample=rejection_rows(groups),
+        advice=(
+            "`ilyama rejections` tells what is wrong, one line for one mistake. When it is mended, "
+            "`ilyama rejections replay` decides the messages again; `explain` and `discard` say "
+            "why that is not needed."
+        ),
+        severity=AssetCheckSeverity.WARN,
+    )
+
+
+@asset_check(
+    asset=SEQUENCE_GAPS.name,
+    name=NOTHING_MISSING,
+    automation_condition=now_and_then(),
+    description=(
+        "Between the lowest and the highest number of every sampled table, no batch is missing. "
+        "Gaps of journals are counted too, but only a hint."
+    ),
+)
+def no_telemetry_is_missing(records: Records) -> AssetCheckResult:
+    """Look for gaps of telemetry."""
+    wanted = GapFilter(kind=SequenceKind.TELEMETRY)
+    with records.gateway.transaction() as tx:
+        gaps = tx.sequences.page(wanted, after=None, limit=SAMPLE_ROWS)
+        totals = tx.sequences.totals()
+    counts: dict[str, int] = {}
+    for total in totals:
+        counts[f"gaps of {total.kind}"] = total.gaps
+        counts[f"numbers of {total.kind} missing"] = total.missing + total.unlisted
+    return report(
+        asset=SEQUENCE_GAPS.name,
+        check=NOTHING_MISSING,
+        passed=not gaps,
+        counts=counts,
+        sample=[gap_row(gap) | {"discarded": gap.discarded} for gap in gaps],
+        advice=(
+            "Rejections that explain a gap are named with it: replay them once their cause is "
+            "gone; those that were discarded explain it for good. Where none is named, the batch "
+            "never reached the broker, or it was rejected or staged before its device and its "
+            "number could be read: look at the device, and at `ilyama rejections list`."
+        ),
+        severity=AssetCheckSeverity.WARN,
+    )
+
+
+WAITING_CHECKS = [
+    no_schema_waits_for_a_person,
+    no_rejection_waits_for_a_person,
+    no_telemetry_is_missing,
+]
