@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from tests.api_server import BATCH, ApiServer
 
-REJECTION = f"/v1/rejections/{uuid4()}"
+REJECTION = "/v1/rejections/7d5f0a3e-2f0c-4a51-9c27-3f0f3a1d5b9e"
 ONE_COLUMN_TWICE = '{"a": {"action": "ignore"}, "a": {"action": "defer"}}'
 
 
