@@ -25,7 +25,7 @@ from ilyama_assets.drains.sealing import Seal, make_seal
 from ilyama_assets.drains.task import PRODUCTS_DDL, decide_orders
 from ilyama_protocol.intake.dedup import RowsDecision
 from ilyama_protocol.intake.outcomes import Origin
-from ilyama_resources.data_files import by_table
+from ilyama_resources.delta.data_files import by_table
 from ilyama_resources.postgres.drains import Drain, DrainState
 
 _ROWS = "ilyama_protocol.intake.row_intake"

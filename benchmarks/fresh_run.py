@@ -24,7 +24,7 @@ ROWS = 4096
 
 _WARM = """
 import sys
-from ilyama_resources.spark_sessions import spark_session
+from ilyama_resources.spark.sessions import spark_session
 with spark_session(sys.argv[1], "bench") as session:
     rows = session.read.format("delta").load(sys.argv[2]).selectExpr("sum(number)").collect()
     print(rows[0][0], flush=True)
@@ -44,7 +44,7 @@ rows = session.read.format("delta").load(sys.argv[2]).selectExpr("sum(number)").
 print(rows[0][0], flush=True)
 """
 
-_IMPORTS = f"from ilyama_resources.spark_sessions import spark_session; print({sum(range(ROWS))})"
+_IMPORTS = f"from ilyama_resources.spark.sessions import spark_session; print({sum(range(ROWS))})"
 WITHIN_S = 60
 
 

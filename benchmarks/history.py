@@ -32,7 +32,7 @@ from ilyama_assets.drains.sealing import Seal
 from ilyama_assets.tables import ROW_CHANGES, TABLES
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.intake.state import decode_state, encode_state
-from ilyama_resources.data_files import DataFile, by_table, write_data_file
+from ilyama_resources.delta.data_files import DataFile, by_table, write_data_file
 from tests.oracle import Event
 from tests.platform import Platform
 

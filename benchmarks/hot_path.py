@@ -42,10 +42,10 @@ _TASK_STEPS = {
     "ilyama_assets.drains.encoding.Encoder.encode": "rows and messages as columns",
     "ilyama_assets.drains.task.split_by_rules": "integrity of what was made",
     "ilyama_assets.drains.integrity.TaskIntegrity.inspect": "integrity of what was made",
-    "ilyama_resources.data_files.pq.write_table": "writing Parquet",
-    "ilyama_resources.data_files.os.fsync": "forcing files to disk",
-    "ilyama_resources.data_files.force_to_disk": "forcing files to disk",
-    "ilyama_resources.data_files.statistics": "statistics of files",
+    "ilyama_resources.delta.data_files.pq.write_table": "writing Parquet",
+    "ilyama_resources.delta.data_files.os.fsync": "forcing files to disk",
+    "ilyama_resources.delta.data_files.force_to_disk": "forcing files to disk",
+    "ilyama_resources.delta.data_files.statistics": "statistics of files",
     "ilyama_assets.drains.task.carry_out": "everything else",
 }
 

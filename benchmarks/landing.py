@@ -22,11 +22,11 @@ from benchmarks.measuring import Figure, Measured, Work, interleaved
 from benchmarks.workbench import Workbench
 from benchmarks.workloads import Fleet
 from ilyama_protocol.topics import INBOUND_FILTERS
+from ilyama_resources.landing.segment_files import read_messages
 from ilyama_resources.mqtt.address import BrokerAddress
 from ilyama_resources.mqtt.client import MqttClient
 from ilyama_resources.mqtt.connection import KEEPALIVE_S, NEVER_EXPIRES
 from ilyama_resources.mqtt.subscriber import RECEIVE_MAXIMUM, MqttSubscriber
-from ilyama_resources.segment_files import read_messages
 from ilyama_resources.settings import Settings
 from tests.oracle import Event
 from tests.platform import NO_SPARK, Platform

@@ -19,9 +19,9 @@ from ilyama_resources.embedded.broker_server import EmbeddedBroker
 from ilyama_resources.embedded.ports import free_port
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
-from ilyama_resources.landing import Landing, register
-from ilyama_resources.segment_files import Segment, portions
-from ilyama_resources.segment_ids import SegmentIds
+from ilyama_resources.landing.directory import Landing, register
+from ilyama_resources.landing.segment_files import Segment, portions
+from ilyama_resources.landing.segment_ids import SegmentIds
 from ilyama_resources.settings import PREFIX, Settings
 from tests.oracle import Event
 from tests.platform import Platform, fresh_platform

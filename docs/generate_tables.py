@@ -10,7 +10,7 @@ from sqlalchemy import Column, Table
 
 from ilyama_assets.tables import TABLES
 from ilyama_assets.transforms.mirrored_rows import OWN_COLUMNS
-from ilyama_resources.data_files import PARTITION, TableContract
+from ilyama_resources.delta.data_files import PARTITION, TableContract
 from ilyama_resources.postgres.schema import METADATA
 
 PAGE = Path(__file__).with_name("tables.md")

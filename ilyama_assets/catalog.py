@@ -14,7 +14,7 @@ from dagster import (
     TableSchema,
 )
 
-from ilyama_resources.data_files import TableContract
+from ilyama_resources.delta.data_files import TableContract
 
 OWNERS = ["team:platform"]
 KINDS = {"deltalake", "pyspark"}

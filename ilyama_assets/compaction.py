@@ -12,13 +12,13 @@ from ilyama_assets.mirrors.compacting import compact_mirrors
 from ilyama_assets.mirrors.writing import MirrorParts
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, SEQUENCE_GAPS
 from ilyama_assets.transforms.compacted import compact_day, days_worth_compacting
-from ilyama_resources.delta import Warehouse
-from ilyama_resources.device_tables import DEVICE_TABLES, mirror_names
+from ilyama_resources.delta.device_tables import DEVICE_TABLES, mirror_names
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import load_settings
-from ilyama_resources.spark import Spark
+from ilyama_resources.spark.resource import Spark
 
 ROLLED_UP_AFTER = timedelta(days=1)
 FORGOTTEN_AFTER = timedelta(days=7)

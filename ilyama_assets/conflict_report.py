@@ -8,7 +8,7 @@ from typing import Any, Final
 from dagster import MarkdownMetadataValue
 
 from ilyama_assets.markdown import markdown_table
-from ilyama_resources.key_conflicts import ListedConflict
+from ilyama_resources.delta.key_conflicts import ListedConflict
 
 MOST_CONFLICTS: Final = 20
 _LONGEST_CELL: Final = 200

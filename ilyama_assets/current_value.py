@@ -10,12 +10,12 @@ from ilyama_assets.derived import DerivedTable
 from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
 from ilyama_assets.transforms.current_values import newest_per_key
 from ilyama_assets.transforms.newest_points import IDENTITY, newest_points_of_drains
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.derived_runs import DerivedRun
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import load_settings
-from ilyama_resources.spark import Spark
+from ilyama_resources.spark.resource import Spark
 
 
 class CurrentValueConfig(Config):

@@ -21,7 +21,7 @@ from ilyama_assets.sources import SOURCES
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.mqtt.resource import Broker
 from ilyama_resources.postgres.resource import Records
-from ilyama_resources.spark import Spark
+from ilyama_resources.spark.resource import Spark
 from sensors.automation import automation
 from sensors.failed_checks import failed_checks
 from sensors.failed_runs import failed_runs

@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ilyama_resources.data_files import TableContract
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import TableContract
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.faults import crash_point
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.derived_runs import DerivedRun

@@ -21,13 +21,13 @@ from ilyama_assets.mirrors.taking_up import take_up
 from ilyama_assets.mirrors.writing import MirrorParts
 from ilyama_assets.tables import ROW_CHANGES
 from ilyama_assets.transforms.mirrored_rows import OWN_COLUMNS
-from ilyama_resources.delta import Warehouse
-from ilyama_resources.device_tables import DEVICE_TABLES, Mirror, columns_of
+from ilyama_resources.delta.device_tables import DEVICE_TABLES, Mirror, columns_of
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.derived_runs import DerivedRun
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import load_settings
-from ilyama_resources.spark import Spark
+from ilyama_resources.spark.resource import Spark
 
 MOST_SHOWN: Final = 50
 DESCRIPTION: Final = (

@@ -39,12 +39,12 @@ from ilyama_assets.tables import (
     STATE_DATAPOINT,
     TELEMETRY_SAMPLES,
 )
-from ilyama_resources.key_conflicts import ConflictFilter, conflicts_page
+from ilyama_resources.delta.key_conflicts import ConflictFilter, conflicts_page
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.rejections import RejectionFilter
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import Settings, load_settings
-from ilyama_resources.spark import Spark
+from ilyama_resources.spark.resource import Spark
 
 POINT_SOURCES = [ROW_CHANGES.name, TELEMETRY_SAMPLES.name]
 RULED_ON = [RAW_BATCHES.name, GOVERNANCE]

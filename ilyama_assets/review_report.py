@@ -8,7 +8,7 @@ from typing import Any, Final
 from dagster import MarkdownMetadataValue
 
 from ilyama_assets.markdown import markdown_table
-from ilyama_resources.postgres.open_reviews import OpenSchema
+from ilyama_resources.postgres.governance.open_reviews import OpenSchema
 
 MOST_SCHEMAS: Final = 20
 _MOMENT: Final = "%Y-%m-%d %H:%M"

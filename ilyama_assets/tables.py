@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ilyama_assets.checks.rules import LINEAGE_RULE, OWNER_RULE
-from ilyama_resources.data_files import TableColumn, TableContract
+from ilyama_resources.delta.data_files import TableColumn, TableContract
 
 TEXT = pa.string()
 LONG = pa.int64()

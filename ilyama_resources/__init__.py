@@ -1,1 +1,1 @@
-"""The outside world: one module per system the platform talks to."""
+"""The outside world: one package or module for each system that the platform talks to."""

@@ -2,8 +2,8 @@
 
 from dagster import ConfigurableResource, ResourceDependency
 
-from ilyama_resources.delta import Warehouse
-from ilyama_resources.landing import Landing
+from ilyama_resources.delta.warehouse import Warehouse
+from ilyama_resources.landing.directory import Landing
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import load_settings
 

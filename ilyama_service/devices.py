@@ -23,7 +23,7 @@ from ilyama_resources.postgres.devices import (
     NewDevice,
 )
 from ilyama_resources.postgres.drains import DrainState
-from ilyama_resources.postgres.moved_devices import DeviceMove
+from ilyama_resources.postgres.governance.moved_devices import DeviceMove
 from ilyama_service.reviewing import Reviewing
 
 

@@ -16,10 +16,10 @@ import msgspec
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import day_of, micros
 from ilyama_resources.durability import force_to_disk, make_directory
-from ilyama_resources.landing import Landing, register
+from ilyama_resources.landing.directory import Landing, register
+from ilyama_resources.landing.segment_files import portions
+from ilyama_resources.landing.segment_ids import SegmentIds
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.segment_files import portions
-from ilyama_resources.segment_ids import SegmentIds
 from ilyama_service.cloudevents import NotACloudEvent, message_of
 
 Complaint = Callable[[int, str], None]

@@ -18,10 +18,10 @@ from ilyama_protocol.governance.dry_run import (
     touched_assets,
     touched_keys,
 )
+from ilyama_resources.delta.staged_samples import Sampled, staged_sample
+from ilyama_resources.delta.unreadable import Unreadable
 from ilyama_resources.postgres import Transaction
-from ilyama_resources.postgres.reviews import Review, Sharer
-from ilyama_resources.staged_samples import Sampled, staged_sample
-from ilyama_resources.unreadable import Unreadable
+from ilyama_resources.postgres.governance.reviews import Review, Sharer
 
 MOST_ROWS = 10_000
 MOST_BYTES = 64 * 1024 * 1024

@@ -35,12 +35,12 @@ from ilyama_protocol.governance.reviews import OPEN, STEPS, ReviewState, ReviewV
 from ilyama_protocol.validation.envelopes import is_table_name
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Transaction, audit
-from ilyama_resources.postgres.bindings import BindingScope
 from ilyama_resources.postgres.current_instances import Lineage
-from ilyama_resources.postgres.moved_devices import DeviceMove
-from ilyama_resources.postgres.open_reviews import OpenReview
-from ilyama_resources.postgres.review_queue import MOST_OPEN
-from ilyama_resources.postgres.reviews import Decision, Review, ReviewFilter
+from ilyama_resources.postgres.governance.bindings import BindingScope
+from ilyama_resources.postgres.governance.moved_devices import DeviceMove
+from ilyama_resources.postgres.governance.open_reviews import OpenReview
+from ilyama_resources.postgres.governance.review_queue import MOST_OPEN
+from ilyama_resources.postgres.governance.reviews import Decision, Review, ReviewFilter
 
 MOST_AT_ONCE: Final = 1_000
 """More open reviews are closed part after part."""

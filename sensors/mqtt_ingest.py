@@ -24,12 +24,12 @@ from ilyama_assets.partitions import ensure_days
 from ilyama_resources.dagster_runs import STARTS_WITHIN, dead_runs, report_dead
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.lake import DeltaLake
+from ilyama_resources.landing.replays import ReplayLanding
 from ilyama_resources.mqtt.errors import LandingBusy
 from ilyama_resources.mqtt.reports import LandingReport
 from ilyama_resources.mqtt.resource import Broker
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.resource import Records
-from ilyama_resources.rejection_landing import ReplayLanding
 from ilyama_resources.settings import Ingest, load_settings
 from sensors.intake_runs import intake_runs
 from sensors.run_planning import RunPlan, plan_run

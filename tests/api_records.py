@@ -9,11 +9,11 @@ from ilyama_protocol.intake.datapoints import DatapointKind
 from ilyama_protocol.intake.outcomes import CurrentValue
 from ilyama_protocol.intake.state import DeviceState, encode_state
 from ilyama_protocol.moments import micros
+from ilyama_resources.landing.segment_files import Segment
+from ilyama_resources.landing.segment_ids import SegmentIds
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice
 from ilyama_resources.postgres.ledger import LedgerTotal
-from ilyama_resources.segment_files import Segment
-from ilyama_resources.segment_ids import SegmentIds
 
 DAY = date(2026, 4, 28)
 NINE = datetime(2026, 4, 28, 9, tzinfo=UTC)

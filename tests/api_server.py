@@ -17,7 +17,7 @@ import httpx
 
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.embedded.ports import LOOPBACK, free_port
-from ilyama_resources.segment_files import read_messages
+from ilyama_resources.landing.segment_files import read_messages
 from ilyama_resources.settings import PREFIX, REPOSITORY, Settings
 from tests.waiting import eventually
 

@@ -19,8 +19,8 @@ from ilyama_resources.settings import REPOSITORY
 _LOADED: Final = (
     "ilyama_assets.definitions",
     "ilyama_service.cli.app",
-    "ilyama_service.cli.draining",
-    "ilyama_service.cli.importing",
+    "ilyama_service.cli.drain",
+    "ilyama_service.cli.import_file",
 )
 _PROCESSES: Final = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(list(_LOADED))

@@ -10,7 +10,7 @@ from ilyama_assets.tables import KEY_CONFLICTS
 from ilyama_protocol.intake.conflicts import Conflict, ConflictKind
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.moments import micros
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.warehouse import Warehouse
 
 
 def conflict(number: int, other: str = "b", kind: ConflictKind = ConflictKind.ROW) -> Conflict:

@@ -11,8 +11,8 @@ from ilyama_protocol.governance.policies import Policy, PolicyChoice, PolicyScop
 from ilyama_protocol.governance.reviews import ReviewAsked, ReviewState, ReviewVerb
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.devices import RegisteredDevice
-from ilyama_resources.postgres.review_queue import MOST_OPEN
-from ilyama_resources.postgres.reviews import Review, ReviewFilter
+from ilyama_resources.postgres.governance.review_queue import MOST_OPEN
+from ilyama_resources.postgres.governance.reviews import Review, ReviewFilter
 from ilyama_service.reviewing import Act, Reviewing
 from tests.unit.governance.schemas import columns
 

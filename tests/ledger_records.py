@@ -7,7 +7,7 @@ from ilyama_assets.drains.task import write_tables
 from ilyama_assets.tables import BATCH_LEDGER
 from ilyama_protocol.intake.engine import IntakeEngine
 from ilyama_protocol.intake.outcomes import Message, Origin
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.warehouse import Warehouse
 
 
 def keep_ledger(

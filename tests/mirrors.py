@@ -12,7 +12,7 @@ from ilyama_assets.checks.mirrors import Compared, compared_mirrors
 from ilyama_assets.derived import Progress
 from ilyama_assets.device_tables import bring_up
 from ilyama_assets.mirrors.writing import MirrorParts
-from ilyama_resources.device_tables import (
+from ilyama_resources.delta.device_tables import (
     DEVICE_TABLES,
     Mirror,
     MirrorColumn,

@@ -13,12 +13,12 @@ from uuid import uuid4
 
 from ilyama_assets.drains.protocol import Intake
 from ilyama_protocol.governance.policies import FirstSchema
-from ilyama_resources.delta import Warehouse
-from ilyama_resources.landing import Landing
+from ilyama_resources.delta.warehouse import Warehouse
+from ilyama_resources.landing.directory import Landing
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.sequences import GapFilter
 from ilyama_resources.settings import PREFIX, Settings
-from ilyama_resources.spark_sessions import spark_session
+from ilyama_resources.spark.sessions import spark_session
 from tests.command_line import run_ilyama
 from tests.databases import fresh_database
 from tests.oracle import Event

@@ -12,7 +12,7 @@ from ilyama_assets.tables import RAW_BATCHES, REJECTED_BATCHES
 from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.outcomes import Message, Origin
 from ilyama_protocol.intake.state import DeviceState
-from ilyama_resources.data_files import by_table
+from ilyama_resources.delta.data_files import by_table
 from ilyama_resources.postgres.rejections import Rejection, RejectionFilter
 from tests.platform import Platform
 

@@ -23,7 +23,7 @@ from ilyama_protocol.canonical import canonical_hash
 from ilyama_protocol.intake.conflicts import ConflictKind
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.resource import Records
-from ilyama_resources.spark import Spark
+from ilyama_resources.spark.resource import Spark
 
 _MESSAGE: Final = ("segment_id", "position", "drain_id")
 _OF_A_TABLE: Final = ("drain_id", "device_id", "source_table")

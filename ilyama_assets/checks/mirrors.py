@@ -16,12 +16,12 @@ from ilyama_assets.mirrors.taking_up import Newest, newest_of, stored_changes
 from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
 from ilyama_assets.transforms.mirrored_rows import described
 from ilyama_protocol.mirror_types import widened
-from ilyama_resources.device_tables import DEVICE_TABLES, Mirror, MirrorColumn
+from ilyama_resources.delta.device_tables import DEVICE_TABLES, Mirror, MirrorColumn
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.derived_runs import DerivedRun
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import load_settings
-from ilyama_resources.spark import Spark
+from ilyama_resources.spark.resource import Spark
 
 SAMPLE_DEVICES: Final = 100
 SAMPLE_TABLES: Final = 20

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ilyama_assets.checks.reports import SAMPLE_ROWS
-from ilyama_resources.data_files import TableContract
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import TableContract
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.postgres import Gateway
 
 

@@ -15,7 +15,7 @@ from ilyama_assets.tables import REJECTED_BATCHES, STAGED_ROWS
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.postgres.staged_backlog import StagedSum
-from ilyama_resources.spark import Spark
+from ilyama_resources.spark.resource import Spark
 
 _UNKNOWN_OF_MESSAGES: Final = ("device_id", "source_table", "schema_hash")
 _SUM: Final = ("device_id", "source_table", "staging_reason", "schema_hash", "drain_id")

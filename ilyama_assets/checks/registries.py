@@ -21,11 +21,11 @@ from ilyama_protocol.intake.datapoints import (
     SOURCE_RULE_VERSION,
     TELEMETRY_SOURCE_RULE,
 )
-from ilyama_resources.data_files import TableContract
+from ilyama_resources.delta.data_files import TableContract
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.resource import Records
-from ilyama_resources.spark import Spark
+from ilyama_resources.spark.resource import Spark
 
 RULES: Final = frozenset(
     f"{rule}@{version}"

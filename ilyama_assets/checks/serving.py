@@ -26,7 +26,7 @@ from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.current_values import CurrentValueRecord
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.settings import load_settings
-from ilyama_resources.spark import Spark
+from ilyama_resources.spark.resource import Spark
 
 SAMPLE_OWNERS = 100
 VALUES = ("kind", "value_double", "value_text", "ts", "source", "policy", "contributors")

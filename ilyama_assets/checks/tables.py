@@ -24,10 +24,10 @@ from ilyama_assets.tables import (
     STATE_DATAPOINT,
     TELEMETRY_SAMPLES,
 )
-from ilyama_resources.data_files import TableContract
+from ilyama_resources.delta.data_files import TableContract
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.resource import Records
-from ilyama_resources.spark import Spark
+from ilyama_resources.spark.resource import Spark
 
 ROW_KEY = ("device_id", "source_table", "journal_epoch", "source_pk_hash", "commit_seq")
 FRESH_WITHIN = timedelta(hours=1)

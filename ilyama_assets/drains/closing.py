@@ -20,8 +20,8 @@ from ilyama_protocol.moments import utc
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.drains import Drain
+from ilyama_resources.postgres.governance.review_queue import MOST_OPEN
 from ilyama_resources.postgres.ledger import LedgerTotal
-from ilyama_resources.postgres.review_queue import MOST_OPEN
 from ilyama_resources.postgres.sequences import RejectedBatch
 from ilyama_resources.postgres.staged_backlog import DEFAULT_CAPS, BacklogCaps
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ilyama_protocol.moments import MICROSECONDS_PER_DAY
 from ilyama_protocol.texts import CutTexts
-from ilyama_resources.data_files import TableContract
+from ilyama_resources.delta.data_files import TableContract
 
 Longs = npt.NDArray[np.int64]
 Columns = Mapping[str, Any]

@@ -24,8 +24,8 @@ from ilyama_assets.drains.orders import (
 from ilyama_assets.drains.task import PRODUCTS_DDL, STALE_BUILD, decide_orders
 from ilyama_protocol.governance.agreement import settled
 from ilyama_protocol.governance.rules import ProjectRules
-from ilyama_resources.delta import Warehouse
-from ilyama_resources.spark_sessions import is_connection_lost
+from ilyama_resources.delta.warehouse import Warehouse
+from ilyama_resources.spark.sessions import is_connection_lost
 
 DEVICES_PER_TASK = 4_000
 """What a task hands back lies in the memory of Spark's driver as one piece, several times over."""

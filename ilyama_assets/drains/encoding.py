@@ -52,7 +52,7 @@ from ilyama_protocol.intake.outcomes import (
     StagedSamples,
 )
 from ilyama_protocol.rejections import VALIDATOR_VERSION
-from ilyama_resources.data_files import TableContract
+from ilyama_resources.delta.data_files import TableContract
 
 _LINE = ("source_table", "kind", "batch_id", "batch_seq", "outcome", "code")
 _OPERATIONS = ("update", "insert", "delete")

@@ -9,8 +9,8 @@ from ilyama_protocol.governance.bindings import Binding, ColumnAction, shared_af
 from ilyama_protocol.governance.policies import NO_PROJECT, Choices, Policy, PolicyScope, resolved
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
 from ilyama_resources.postgres import Transaction
-from ilyama_resources.postgres.bindings import BindingScope, ScopeKind, StoredBinding
-from ilyama_resources.postgres.reviews import PAUSED_FOR_REVIEW
+from ilyama_resources.postgres.governance.bindings import BindingScope, ScopeKind, StoredBinding
+from ilyama_resources.postgres.governance.reviews import PAUSED_FOR_REVIEW
 
 
 def pin_rules(

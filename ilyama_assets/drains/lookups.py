@@ -30,8 +30,8 @@ from ilyama_protocol.intake.history import (
     TelemetryNeed,
 )
 from ilyama_protocol.intake.lineage_rulings import DECIDED
-from ilyama_resources.data_files import as_declared
-from ilyama_resources.delta import Bounds, Warehouse
+from ilyama_resources.delta.data_files import as_declared
+from ilyama_resources.delta.warehouse import Bounds, Warehouse
 
 Asked = Sequence[tuple[str, BatchNeed]]
 

@@ -26,11 +26,11 @@ from ilyama_protocol.intake.lineage_rulings import FAILURES_THAT_OPEN_THE_CIRCUI
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_protocol.intake.sequences import SequenceChange, SequenceKind
 from ilyama_protocol.limits import DEFAULT_LIMITS
-from ilyama_resources.data_files import DataFile
-from ilyama_resources.postgres.bindings import PolicyAcceptance
-from ilyama_resources.postgres.shelved_schemas import ShelvedSchema
+from ilyama_resources.delta.data_files import DataFile
+from ilyama_resources.delta.staged_files import StagedFile
+from ilyama_resources.postgres.governance.bindings import PolicyAcceptance
+from ilyama_resources.postgres.governance.shelved_schemas import ShelvedSchema
 from ilyama_resources.postgres.staged_backlog import StagedSum
-from ilyama_resources.staged_files import StagedFile
 
 
 class LookedUp(msgspec.Struct):

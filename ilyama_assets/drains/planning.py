@@ -12,11 +12,11 @@ from ilyama_protocol.governance.policies import Policy
 from ilyama_protocol.governance.rules import ProjectRules
 from ilyama_protocol.names import known_firmware
 from ilyama_protocol.topics import DEVICES_ROOT, Address, parse_topic
+from ilyama_resources.landing.segment_files import read_topics
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.devices import LONGEST_ROOT_BYTES, RegisteredDevice, Root
 from ilyama_resources.postgres.sequence_resets import SequenceReset
 from ilyama_resources.postgres.staged_backlog import StagedSum
-from ilyama_resources.segment_files import read_topics
 
 
 class Plan(NamedTuple):

@@ -26,7 +26,7 @@ from ilyama_protocol.intake.datapoints import Points
 from ilyama_protocol.intake.field_series import INSTANCE
 from ilyama_protocol.intake.known_keys import KnownKeys
 from ilyama_protocol.intake.outcomes import AcceptedRows, AcceptedSamples, Arrival
-from ilyama_resources.data_files import TableContract
+from ilyama_resources.delta.data_files import TableContract
 
 POINT_TABLES = (METRIC_DATAPOINT, STATE_DATAPOINT, QUARANTINED_DATAPOINTS)
 

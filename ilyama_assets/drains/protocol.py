@@ -37,16 +37,16 @@ from ilyama_assets.drains.sealing import (
 from ilyama_assets.tables import INTAKE_TABLES
 from ilyama_protocol.intake.outcomes import Origin
 from ilyama_resources.build import LOADED_BUILD
-from ilyama_resources.data_files import DataFile, by_table
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import DataFile, by_table
+from ilyama_resources.delta.staged_files import staged_files
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.faults import crash_point, poison
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
 from ilyama_resources.postgres import Gateway, LockTaken
 from ilyama_resources.postgres.drains import Drain, DrainState
 from ilyama_resources.postgres.staged_backlog import BacklogCaps
 from ilyama_resources.settings import Settings
-from ilyama_resources.spark_sessions import gist, is_connection_lost
-from ilyama_resources.staged_files import staged_files
+from ilyama_resources.spark.sessions import gist, is_connection_lost
 
 PATIENT_ATTEMPTS = 3
 """After so many failed attempts to decide a drain, its devices are decided apart."""

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from ilyama_assets.drains.rejecting import without_bytes
 from ilyama_assets.tables import REJECTED_BATCHES
-from ilyama_resources.data_files import PARTITION, as_declared
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import PARTITION, as_declared
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.postgres import Gateway
 
 _MESSAGES = 500

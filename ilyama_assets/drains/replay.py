@@ -46,8 +46,8 @@ from ilyama_protocol.intake.state import DeviceState, decode_state
 from ilyama_protocol.limits import Limits
 from ilyama_protocol.messages import TelemetryBatch
 from ilyama_protocol.topics import MessageKind
-from ilyama_resources.data_files import TableContract
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import TableContract
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.drains import Drain
 

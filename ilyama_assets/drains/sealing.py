@@ -17,11 +17,11 @@ from ilyama_assets.drains.orders import (
 from ilyama_assets.drains.planning import Plan
 from ilyama_protocol.governance.reviews import ReviewAsked
 from ilyama_protocol.intake.sequences import SequenceChange
-from ilyama_resources.data_files import DataFile
-from ilyama_resources.postgres.bindings import PolicyAcceptance
+from ilyama_resources.delta.data_files import DataFile
 from ilyama_resources.postgres.devices import RegisteredDevice
+from ilyama_resources.postgres.governance.bindings import PolicyAcceptance
+from ilyama_resources.postgres.governance.shelved_schemas import ShelvedSchema
 from ilyama_resources.postgres.sequence_resets import SequenceReset
-from ilyama_resources.postgres.shelved_schemas import ShelvedSchema
 from ilyama_resources.postgres.staged_backlog import StagedSum
 
 

@@ -21,10 +21,10 @@ from ilyama_protocol.intake.lineage_rulings import DECIDED, StagingReason
 from ilyama_protocol.intake.outcomes import DecidedRows, DecidedSamples, Message
 from ilyama_protocol.limits import INT64_MAX
 from ilyama_protocol.topics import MessageKind
-from ilyama_resources.data_files import as_declared
+from ilyama_resources.delta.data_files import as_declared
+from ilyama_resources.delta.staged_files import PLACES, chosen_rows, places_in, places_of
+from ilyama_resources.delta.unreadable import Unreadable
 from ilyama_resources.postgres.staged_backlog import StagedSum
-from ilyama_resources.staged_files import PLACES, chosen_rows, places_in, places_of
-from ilyama_resources.unreadable import Unreadable
 
 _OF_MESSAGES = ("payload", "rejection_id", "arrived_at")
 """What only whole messages have; files of older builds name no rejections or first moments."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ilyama_resources.delta import Bounds, Warehouse
+from ilyama_resources.delta.warehouse import Bounds, Warehouse
 
 
 class TableFile(NamedTuple):

@@ -57,13 +57,13 @@ from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState, decode_state, encode_state
 from ilyama_protocol.limits import Limits
 from ilyama_resources.build import LOADED_BUILD
-from ilyama_resources.data_files import PARTITION, DataFile, write_data_file
+from ilyama_resources.delta.data_files import PARTITION, DataFile, write_data_file
+from ilyama_resources.delta.staged_files import holding
 from ilyama_resources.faults import swallow
-from ilyama_resources.postgres.bindings import PolicyAcceptance
-from ilyama_resources.postgres.shelved_schemas import ShelvedSchema
+from ilyama_resources.landing.segment_files import read_messages
+from ilyama_resources.postgres.governance.bindings import PolicyAcceptance
+from ilyama_resources.postgres.governance.shelved_schemas import ShelvedSchema
 from ilyama_resources.postgres.staged_backlog import StagedSum
-from ilyama_resources.segment_files import read_messages
-from ilyama_resources.staged_files import holding
 
 PORTION = 50_000
 """Decided messages and rows are encoded in portions, so that a large drain fits a small worker."""

@@ -22,7 +22,7 @@ from ilyama_assets.tables import BATCH_LEDGER, METRIC_DATAPOINT, RAW_BATCHES, TA
 from ilyama_protocol.intake.datapoints import TELEMETRY_SOURCE
 from ilyama_protocol.intake.history import KnownBatch, PointKey, StoredPoint, TelemetryNeed
 from ilyama_protocol.moments import utc
-from ilyama_resources.data_files import as_declared
+from ilyama_resources.delta.data_files import as_declared
 
 Asked = Sequence[tuple[str, TelemetryNeed]]
 """Needs, each with the device that has it."""

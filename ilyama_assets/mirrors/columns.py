@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ilyama_protocol.mirror_names import LONGEST_NAME, column_name, folded
 from ilyama_protocol.mirror_types import MOST_COLUMNS, Kinds, Shared, shared, type_of, widened
-from ilyama_resources.device_tables import MirrorColumn
+from ilyama_resources.delta.device_tables import MirrorColumn
 
 Affinities = Mapping[str, Shared]
 KindsByColumn = Mapping[str, Kinds]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ilyama_assets.mirrors.writing import MirrorParts
 from ilyama_assets.transforms.compacted import Compacted, is_small
-from ilyama_resources.device_tables import mirror_names
+from ilyama_resources.delta.device_tables import mirror_names
 
 
 def compact_mirrors(parts: MirrorParts, *, most_files: int) -> Iterator[Compacted]:

@@ -23,7 +23,7 @@ from ilyama_protocol.mirror_types import (
     shared_by,
     unmirrored_columns,
 )
-from ilyama_resources.device_tables import Mirror
+from ilyama_resources.delta.device_tables import Mirror
 from ilyama_resources.postgres import Gateway
 
 _RANKS: Final = pa.schema(

@@ -27,7 +27,7 @@ from ilyama_assets.transforms.mirrored_rows import (
 )
 from ilyama_assets.transforms.newest_changes import changes_until, newest_changes_of_drains
 from ilyama_protocol.mirror_types import Shared, ValueKind, goes_by_values, shared
-from ilyama_resources.device_tables import Mirror, MirrorColumn, mirror_at, mirror_names
+from ilyama_resources.delta.device_tables import Mirror, MirrorColumn, mirror_at, mirror_names
 from ilyama_resources.postgres.derived_runs import DerivedRun
 
 MOST_AT_ONCE: Final = 64 * 1024 * 1024

@@ -22,9 +22,9 @@ from ilyama_assets.transforms.mirrored_rows import (
 )
 from ilyama_assets.transforms.newest_in_arrow import newest_rows
 from ilyama_protocol.mirror_names import DEVICE_COLUMN
-from ilyama_resources.data_files import TableColumn, TableContract
-from ilyama_resources.delta import Warehouse
-from ilyama_resources.device_tables import Mirror, MirrorColumn, columns_of
+from ilyama_resources.delta.data_files import TableColumn, TableContract
+from ilyama_resources.delta.device_tables import Mirror, MirrorColumn, columns_of
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.faults import crash_point
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.derived_runs import DerivedRun

@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from ilyama_assets.tables import TABLES
-from ilyama_resources.data_files import (
+from ilyama_resources.delta.data_files import (
     DataFile,
     TableContract,
     as_declared,
     write_data_file,
 )
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.warehouse import Warehouse
 
 SMALL_BYTES = 32 * 1024 * 1024
 TARGET_BYTES = 128 * 1024 * 1024

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
 from ilyama_assets.transforms.newest_points import IDENTITY
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.postgres.derived_runs import DerivedRun
 
 

@@ -24,7 +24,7 @@ from ilyama_protocol.mirror_types import (
     kept_out_until,
     kinds_of,
 )
-from ilyama_resources.device_tables import MirrorColumn
+from ilyama_resources.delta.device_tables import MirrorColumn
 
 OPERATION: Final = "__op"
 """On the way only: what a change does to its row."""

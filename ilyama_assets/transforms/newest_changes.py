@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from ilyama_assets.tables import ROW_CHANGES
 from ilyama_assets.transforms.newest_in_arrow import merged_rows, newest_rows
-from ilyama_resources.data_files import as_declared
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import as_declared
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.postgres.derived_runs import DerivedRun
 
 KEY: Final = ("device_id", "source_table", "source_pk_hash")

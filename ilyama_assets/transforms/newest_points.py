@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ilyama_assets.tables import METRIC_DATAPOINT, STATE_DATAPOINT
 from ilyama_assets.transforms.newest_in_arrow import merged_rows, newest_rows
-from ilyama_resources.data_files import TableContract, as_declared
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import TableContract, as_declared
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.postgres.derived_runs import DerivedRun
 
 IDENTITY: Final = ("owner_kind", "owner_id", "key", "instance", "provenance")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date
 
-from ilyama_resources.segment_files import Segment
+from ilyama_resources.landing.segment_files import Segment
 
 
 @dataclass

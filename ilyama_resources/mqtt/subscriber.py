@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from ilyama_protocol.topics import INBOUND_FILTERS
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
+from ilyama_resources.landing.segment_ids import RisingIds
 from ilyama_resources.mqtt.address import BrokerAddress
 from ilyama_resources.mqtt.batches import BatchLimits
 from ilyama_resources.mqtt.connection import Connection, OnMessage
@@ -19,7 +20,6 @@ from ilyama_resources.mqtt.holding import SubscriptionNote, sole_holder
 from ilyama_resources.mqtt.session import LandingSession
 from ilyama_resources.mqtt.writing import SegmentWriter
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.segment_ids import RisingIds
 from ilyama_resources.settings import Settings
 
 RECEIVE_MAXIMUM: Final = 4000

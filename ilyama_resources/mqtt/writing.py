@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 from sqlalchemy.exc import SQLAlchemyError
 
 from ilyama_protocol.intake.outcomes import Message
-from ilyama_resources.landing import Landing, register
+from ilyama_resources.landing.directory import Landing, register
+from ilyama_resources.landing.segment_files import Segment
+from ilyama_resources.landing.segment_ids import RisingIds
 from ilyama_resources.mqtt.batches import one_day_each
 from ilyama_resources.mqtt.events import log_event
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.gateway import GatewayRefused, GatewayUnavailable
-from ilyama_resources.segment_files import Segment
-from ilyama_resources.segment_ids import RisingIds
 
 # A Postgres that is slow to say no must not slow landing down.
 _POSTGRES_PAUSE_S: Final = 5.0

@@ -25,9 +25,9 @@ from ilyama_protocol.intake.state import (
     encode_state,
 )
 from ilyama_resources.postgres.copying import copied
+from ilyama_resources.postgres.governance.shelved_schemas import ShelvedSchemas
+from ilyama_resources.postgres.governance.table_schemas import Columns, TableSchemas
 from ilyama_resources.postgres.schema import DEVICE_STATE
-from ilyama_resources.postgres.shelved_schemas import ShelvedSchemas
-from ilyama_resources.postgres.table_schemas import Columns, TableSchemas
 
 
 class KeptLineage(msgspec.Struct, omit_defaults=True):

@@ -24,7 +24,6 @@ from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres.api_tokens import ApiTokens
 from ilyama_resources.postgres.audit import AuditLog
-from ilyama_resources.postgres.bindings import Bindings
 from ilyama_resources.postgres.current_instances import CurrentInstances
 from ilyama_resources.postgres.current_values import CurrentValues
 from ilyama_resources.postgres.derived_runs import DerivedRuns
@@ -32,24 +31,25 @@ from ilyama_resources.postgres.device_states import DeviceStates
 from ilyama_resources.postgres.devices import Devices
 from ilyama_resources.postgres.drains import Drains
 from ilyama_resources.postgres.events import Events
+from ilyama_resources.postgres.governance.bindings import Bindings
+from ilyama_resources.postgres.governance.moved_devices import MovedDevices
+from ilyama_resources.postgres.governance.open_reviews import OpenReviews
+from ilyama_resources.postgres.governance.policies import Policies
+from ilyama_resources.postgres.governance.review_queue import ReviewQueue
+from ilyama_resources.postgres.governance.reviews import Reviews
+from ilyama_resources.postgres.governance.shelved_schemas import ShelvedSchemas
 from ilyama_resources.postgres.idempotent_answers import IdempotentAnswers
 from ilyama_resources.postgres.ledger import Ledger
 from ilyama_resources.postgres.lineages import Lineages
-from ilyama_resources.postgres.moved_devices import MovedDevices
-from ilyama_resources.postgres.open_reviews import OpenReviews
 from ilyama_resources.postgres.outages import is_outage, is_refusal, may_pass
 from ilyama_resources.postgres.pauses import Pauses
-from ilyama_resources.postgres.policies import Policies
+from ilyama_resources.postgres.record_version import is_newest, upgrade
 from ilyama_resources.postgres.registries import Registries
 from ilyama_resources.postgres.rejection_replays import RejectionReplays
 from ilyama_resources.postgres.rejections import Rejections
-from ilyama_resources.postgres.review_queue import ReviewQueue
-from ilyama_resources.postgres.reviews import Reviews
-from ilyama_resources.postgres.schema_versions import is_newest, upgrade
 from ilyama_resources.postgres.segments import Segments
 from ilyama_resources.postgres.sequence_resets import SequenceResets
 from ilyama_resources.postgres.sequences import Sequences
-from ilyama_resources.postgres.shelved_schemas import ShelvedSchemas
 from ilyama_resources.postgres.staged_backlog import StagedBacklog
 from ilyama_resources.postgres.warehouses import Warehouses
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.intake.outcomes import Origin
+from ilyama_resources.landing.segment_files import Segment
 from ilyama_resources.postgres.schema import DRAIN, SEGMENT
-from ilyama_resources.segment_files import Segment
 
 
 class PendingDay(NamedTuple):

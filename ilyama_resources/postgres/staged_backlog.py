@@ -22,9 +22,9 @@ from sqlalchemy import (
 )
 
 from ilyama_protocol.intake.lineage_rulings import HELD_BY, RETRIED_ON_REQUEST, StagingReason
-from ilyama_resources.postgres.bindings import is_accepted
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.current_instances import Lineage
+from ilyama_resources.postgres.governance.bindings import is_accepted
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import DRAIN, LINEAGE_PAUSE, STAGED_BACKLOG
 

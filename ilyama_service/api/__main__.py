@@ -13,7 +13,7 @@ import uvicorn
 from ilyama_resources.embedded.ports import PortTaken, accepts
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres, postgres_in_use
 from ilyama_resources.errors import PlatformError
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings, load_settings
 from ilyama_service.api.app import create_app

@@ -8,7 +8,7 @@ from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings
 from ilyama_service.api import (

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from ilyama_protocol.intake.conflicts import ConflictKind
-from ilyama_resources.key_conflicts import (
+from ilyama_resources.delta.key_conflicts import (
     MOST_SHOWN,
     ConflictFilter,
     ConflictPlace,

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.errors import PlatformError
-from ilyama_resources.landing import Landing, register
+from ilyama_resources.landing.directory import Landing, register
+from ilyama_resources.landing.segment_files import Segment, portions
+from ilyama_resources.landing.segment_ids import RisingIds
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.segment_files import Segment, portions
-from ilyama_resources.segment_ids import RisingIds
 from ilyama_service.api.metrics import IngestMetrics
 
 log = logging.getLogger(__name__)

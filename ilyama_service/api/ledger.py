@@ -8,14 +8,14 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from ilyama_protocol.intake.outcomes import Origin, Outcome
+from ilyama_resources.delta.segment_ledger import segment_balance, segment_ledger
+from ilyama_resources.delta.unreadable import Unreadable
 from ilyama_resources.postgres.ledger import (
     LedgerBalance,
     LedgerFilter,
     LedgerPlace,
     LedgerSum,
 )
-from ilyama_resources.segment_ledger import segment_balance, segment_ledger
-from ilyama_resources.unreadable import Unreadable
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.days import ArrivalDay
 from ilyama_service.api.errors import documented

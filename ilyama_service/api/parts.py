@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings
 from ilyama_service.api.budgets import Budget

@@ -11,7 +11,9 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field, field_validator
 
-from ilyama_resources.delta_reading import MessagePlace
+from ilyama_resources.delta.reading import MessagePlace
+from ilyama_resources.delta.rejected_bytes import RejectedMessage, rejected_messages
+from ilyama_resources.delta.unreadable import Unreadable
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.rejections import (
     GroupPlace,
@@ -21,8 +23,6 @@ from ilyama_resources.postgres.rejections import (
     RejectionPlace,
     RejectionState,
 )
-from ilyama_resources.rejected_bytes import RejectedMessage, rejected_messages
-from ilyama_resources.unreadable import Unreadable
 from ilyama_service import rejections
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import BodyTooLarge, Conflict, NotFound, documented

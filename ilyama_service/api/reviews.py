@@ -14,7 +14,7 @@ from ilyama_protocol.governance.classification import SchemaClass
 from ilyama_protocol.governance.reviews import ReviewState, ReviewVerb
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres import Transaction
-from ilyama_resources.postgres.reviews import Review, ReviewFilter
+from ilyama_resources.postgres.governance.reviews import Review, ReviewFilter
 from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, newest_first
 from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
 from ilyama_service.api.mutations import WHOLE, Mutation, MutationBody, MutationHere, described

@@ -1,1 +1,1 @@
-"""The `ilyama` command line, one module per command."""
+"""The `ilyama` command line: its words in `commands`, and a module for the work of each."""

@@ -4,28 +4,10 @@ import sys
 
 import typer
 
-from ilyama_service.cli.check import check
-from ilyama_service.cli.commands import (
-    audit,
-    conflicts,
-    down,
-    drain,
-    drains,
-    gaps,
-    import_file,
-    ingest,
-    logs,
-    reset,
-    status,
-    ui,
-    up,
-)
-from ilyama_service.cli.device_commands import devices
-from ilyama_service.cli.lineage_commands import lineages
-from ilyama_service.cli.rejection_commands import rejections
-from ilyama_service.cli.review_commands import policy, review
+from ilyama_service.cli.check.command import check
+from ilyama_service.cli.commands import devices, lineages, platform, rejections, reviews
+from ilyama_service.cli.commands.simulate import simulate
 from ilyama_service.cli.sentences import sentence_of
-from ilyama_service.cli.simulate_command import simulate
 
 FAILED = 1
 
@@ -36,26 +18,30 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.command("up")(up)
-app.command("down")(down)
-app.command("status")(status)
-app.command("logs")(logs)
-app.command("reset")(reset)
-app.command("check")(check)
-app.command("import")(import_file)
-app.command("ingest")(ingest)
-app.command("drain")(drain)
-app.command("drains")(drains)
-app.add_typer(devices, name="devices")
-app.add_typer(rejections, name="rejections")
-app.add_typer(review, name="review")
-app.command("policy")(policy)
-app.add_typer(lineages, name="lineages")
-app.command("gaps")(gaps)
-app.command("conflicts")(conflicts)
-app.command("audit")(audit)
-app.command("ui")(ui)
-app.command("simulate")(simulate)
+
+PLATFORM, DATA_IN, WHAT_CAME = "The platform", "Data in", "What came of it"
+DECISIONS, FIRMWARE = "Decisions of people", "Firmware"
+
+app.command("up", rich_help_panel=PLATFORM)(platform.up)
+app.command("down", rich_help_panel=PLATFORM)(platform.down)
+app.command("status", rich_help_panel=PLATFORM)(platform.status)
+app.command("logs", rich_help_panel=PLATFORM)(platform.logs)
+app.command("reset", rich_help_panel=PLATFORM)(platform.reset)
+app.command("ui", rich_help_panel=PLATFORM)(platform.ui)
+app.command("import", rich_help_panel=DATA_IN)(platform.import_file)
+app.command("ingest", rich_help_panel=DATA_IN)(platform.ingest)
+app.command("drain", rich_help_panel=DATA_IN)(platform.drain)
+app.command("drains", rich_help_panel=DATA_IN)(platform.drains)
+app.add_typer(rejections.app, name="rejections", rich_help_panel=WHAT_CAME)
+app.add_typer(lineages.app, name="lineages", rich_help_panel=WHAT_CAME)
+app.command("gaps", rich_help_panel=WHAT_CAME)(platform.gaps)
+app.command("conflicts", rich_help_panel=WHAT_CAME)(platform.conflicts)
+app.add_typer(devices.app, name="devices", rich_help_panel=DECISIONS)
+app.add_typer(reviews.app, name="review", rich_help_panel=DECISIONS)
+app.command("policy", rich_help_panel=DECISIONS)(reviews.policy)
+app.command("audit", rich_help_panel=DECISIONS)(platform.audit)
+app.command("check", rich_help_panel=FIRMWARE)(check)
+app.command("simulate", rich_help_panel=FIRMWARE)(simulate)
 
 
 def main() -> None:

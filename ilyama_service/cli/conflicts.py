@@ -4,10 +4,10 @@ import msgspec
 from rich.markup import escape
 from rich.table import Table
 
-from ilyama_resources.key_conflicts import ConflictFilter, ListedConflict, conflicts_page
+from ilyama_resources.delta.key_conflicts import ConflictFilter, ListedConflict, conflicts_page
 from ilyama_resources.settings import load_settings
 from ilyama_service.cli.consoles import console, name_unreadable
-from ilyama_service.cli.recording import safe
+from ilyama_service.cli.records import safe
 
 
 def list_conflicts(wanted: ConflictFilter, *, limit: int, as_json: bool) -> None:

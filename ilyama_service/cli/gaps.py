@@ -8,7 +8,7 @@ import msgspec
 from ilyama_protocol.intake.sequences import SequenceKind
 from ilyama_resources.postgres.sequences import ExplainedGap, Gap, GapFilter
 from ilyama_service.cli.consoles import console
-from ilyama_service.cli.recording import records, safe
+from ilyama_service.cli.records import records, safe
 
 
 def list_gaps(wanted: GapFilter, *, limit: int, as_json: bool) -> None:

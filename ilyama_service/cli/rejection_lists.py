@@ -8,7 +8,7 @@ from rich.table import Table
 from ilyama_resources.postgres.rejections import OPEN_STATES, Rejection, RejectionGroup
 from ilyama_service import rejections
 from ilyama_service.cli.consoles import console, tables
-from ilyama_service.cli.recording import safe
+from ilyama_service.cli.records import safe
 
 
 def show_groups(groups: Sequence[RejectionGroup]) -> None:

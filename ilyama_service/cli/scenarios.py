@@ -13,7 +13,7 @@ from rich.text import Text
 from ilyama_resources.embedded.broker_server import broker_in_use
 from ilyama_resources.settings import load_settings
 from ilyama_service.cli.consoles import console, errors
-from ilyama_service.cli.simulating import insist_on_slug, records
+from ilyama_service.cli.simulated_fleet import insist_on_slug, records
 from ilyama_service.simulator.scenarios.catalog import SCENARIOS, find_scenario
 from ilyama_service.simulator.scenarios.findings import Findings
 from ilyama_service.simulator.scenarios.playing import Player

@@ -22,7 +22,7 @@ from ilyama_resources.embedded.server import wait_until
 from ilyama_resources.settings import Ingest, Settings, load_settings, variable
 from ilyama_service.api.tokens import admin_token_file
 from ilyama_service.cli.consoles import console, errors
-from ilyama_service.cli.watching import (
+from ilyama_service.cli.watched_supervisor import (
     STOPPED_WITHIN_S,
     StackFailed,
     WatchedSupervisor,

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from ilyama_resources.delta_reading import table_version
+from ilyama_resources.delta.reading import table_version
 from ilyama_resources.postgres import Gateway
 
 LEDGER: Final = "batch_ledger"

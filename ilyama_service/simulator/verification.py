@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from ilyama_resources.delta_reading import rows_of_devices
+from ilyama_resources.delta.reading import rows_of_devices
 from ilyama_resources.postgres import Gateway
 from ilyama_service.simulator.drain_watch import LEDGER, DrainWatch
 from ilyama_service.simulator.expectations import Expectations

@@ -17,7 +17,7 @@ from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.embedded.server import EmbeddedServer
 from ilyama_resources.embedded.spark_server import EmbeddedSpark
 from ilyama_resources.errors import PlatformError
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
 from ilyama_resources.mqtt.address import BrokerAddress
 from ilyama_resources.mqtt.probing import greet
 from ilyama_resources.mqtt.subscriber import MqttSubscriber
@@ -195,7 +195,7 @@ def _greeted(settings: Settings, url: str) -> str | None:
 
 def _connected(remote: str) -> str | None:
     # Slow to import, and needed only where Spark runs elsewhere.
-    from ilyama_resources.spark_probing import greet as greet_spark
+    from ilyama_resources.spark.probing import greet as greet_spark
 
     try:
         greet_spark(remote, within_s=_PATIENCE_S)

@@ -9,10 +9,10 @@ import msgspec
 
 from ilyama_protocol.governance.reviews import OPEN
 from ilyama_protocol.intake.sequences import SequenceKind
+from ilyama_resources.delta.key_conflicts import arrivals_on
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.errors import PlatformError
-from ilyama_resources.key_conflicts import arrivals_on
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
 from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.settings import Ingest, Settings
 from ilyama_service.stack.health import PROBES

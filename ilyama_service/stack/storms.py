@@ -10,9 +10,9 @@ import msgspec
 import pyarrow as pa
 
 from ilyama_protocol.topics import Address, parse_topic
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
+from ilyama_resources.landing.segment_files import Segment, read_topics
 from ilyama_resources.postgres import Transaction
-from ilyama_resources.segment_files import Segment, read_topics
 
 STORM_WINDOW: Final = timedelta(minutes=5)
 STORM_SHARE: Final = 0.5

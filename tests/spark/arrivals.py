@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ilyama_assets.drains.protocol import DrainReport, Intake
 from ilyama_protocol.intake.outcomes import Message
-from ilyama_resources.landing import register
-from ilyama_resources.segment_ids import SegmentIds
+from ilyama_resources.landing.directory import register
+from ilyama_resources.landing.segment_ids import SegmentIds
 from tests.unit.intake.traffic import NOW
 
 Payloads = Sequence[tuple[str, bytes]]

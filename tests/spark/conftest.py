@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ilyama_assets.drains.protocol import Intake
-from ilyama_resources.spark_sessions import spark_session
+from ilyama_resources.spark.sessions import spark_session
 from tests.mirrors import Mirrors
 from tests.platform import Platform
 

@@ -9,8 +9,8 @@ import pytest
 from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.tables import INTAKE_TABLES
 from ilyama_assets.transforms.compacted import compact_day, days_worth_compacting
-from ilyama_resources.data_files import TableContract
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import TableContract
+from ilyama_resources.delta.warehouse import Warehouse
 from tests.platform import Platform
 from tests.spark.arrivals import Payloads, drained, drained_telemetry
 from tests.unit.intake.traffic import batch, change, columns, sample, telemetry

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from ilyama_assets.checks.rules import LINEAGE_RULE, OWNER_KINDS, OWNER_RULE
 from ilyama_assets.tables import METRIC_DATAPOINT, STATE_DATAPOINT
-from ilyama_resources.data_files import TableContract
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import TableContract
+from ilyama_resources.delta.warehouse import Warehouse
 
 PROVENANCES = ("observed", "calculated", "intended", "guessed", "", None)
 KINDS = (*OWNER_KINDS, "global", "planet", "", None)

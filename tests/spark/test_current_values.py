@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from ilyama_assets.tables import CURRENT_VALUE, METRIC_DATAPOINT, STATE_DATAPOINT
 from ilyama_assets.transforms.current_values import newest_per_key
 from ilyama_assets.transforms.newest_points import IDENTITY, newest_points_of_drains
-from ilyama_resources.data_files import write_data_file
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import write_data_file
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.postgres.derived_runs import DerivedRun
 
 Point = dict[str, Any]

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ilyama_resources.data_files import DataFile, TableColumn, TableContract, write_data_file
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import DataFile, TableColumn, TableContract, write_data_file
+from ilyama_resources.delta.warehouse import Warehouse
 
 DAY = date(2026, 4, 28)
 ODD = TableContract(

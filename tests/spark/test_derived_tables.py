@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ilyama_assets.derived import write_once
-from ilyama_resources.spark_sessions import spark_session
+from ilyama_resources.spark.sessions import spark_session
 
 
 def test_two_clients_at_the_same_run_write_it_once(

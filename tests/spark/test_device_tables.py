@@ -15,9 +15,9 @@ from ilyama_protocol.governance.bindings import Binding, ColumnAction, Verb
 from ilyama_protocol.intake.outcomes import Message, Origin
 from ilyama_protocol.intake.state import decode_state, encode_state
 from ilyama_protocol.moments import micros
-from ilyama_resources.device_tables import Mirror
-from ilyama_resources.landing import register
-from ilyama_resources.segment_ids import SegmentIds
+from ilyama_resources.delta.device_tables import Mirror
+from ilyama_resources.landing.directory import register
+from ilyama_resources.landing.segment_ids import SegmentIds
 from tests.mirrors import Mirrors
 from tests.platform import Platform
 from tests.spark.arrivals import drained

@@ -17,11 +17,11 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.embedded.server import python_path
+from ilyama_resources.landing.segment_files import read_messages
 from ilyama_resources.mqtt.address import BrokerAddress
 from ilyama_resources.mqtt.client import MqttClient
 from ilyama_resources.mqtt.session import LandingSession
 from ilyama_resources.mqtt.subscriber import MqttSubscriber
-from ilyama_resources.segment_files import read_messages
 from ilyama_resources.settings import Settings
 
 TOPIC = "acme/dev-7/sync/rows/batch"

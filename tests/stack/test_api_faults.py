@@ -16,7 +16,7 @@ import httpx
 
 from ilyama_resources.embedded.ports import LOOPBACK
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.settings import Settings
 from tests.api_server import ApiServer, api_server

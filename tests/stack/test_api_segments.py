@@ -5,8 +5,8 @@ from datetime import date
 import msgspec
 
 from ilyama_protocol.moments import utc
-from ilyama_resources.segment_files import Segment
-from ilyama_resources.segment_ids import SegmentIds
+from ilyama_resources.landing.segment_files import Segment
+from ilyama_resources.landing.segment_ids import SegmentIds
 from tests.api_server import ApiServer
 from tests.damage import files_of, tear
 from tests.ledger_records import keep_ledger

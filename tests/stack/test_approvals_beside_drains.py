@@ -9,7 +9,7 @@ import pytest
 from ilyama_assets.drains.protocol import DrainReport, Intake
 from ilyama_protocol.fingerprint import SchemaColumn, schema_hash
 from ilyama_resources.faults import CRASH_STATUS
-from ilyama_resources.postgres.reviews import Review
+from ilyama_resources.postgres.governance.reviews import Review
 from tests.governed import act_on, register, reviewing, reviews
 from tests.oracle import Event
 from tests.platform import Platform

@@ -15,7 +15,7 @@ from ilyama_protocol.intake.state import (
     decode_state,
     encode_state,
 )
-from ilyama_resources.postgres.shelved_schemas import ShelvedSchema
+from ilyama_resources.postgres.governance.shelved_schemas import ShelvedSchema
 from tests.governed import (
     HASH,
     OTHER,

@@ -3,7 +3,7 @@
 import pytest
 from deltalake import DeltaTable
 
-from ilyama_resources.device_tables import columns_of, mirror_at, mirror_names
+from ilyama_resources.delta.device_tables import columns_of, mirror_at, mirror_names
 from ilyama_resources.faults import CRASH_STATUS
 from tests.oracle import Event, Oracle
 from tests.oracle.device_tables import Column

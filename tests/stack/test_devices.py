@@ -14,7 +14,7 @@ from ilyama_protocol.governance.bindings import Actions, Binding, ColumnAction, 
 from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
 from ilyama_protocol.intake.state import DeviceState, encode_state
 from ilyama_resources.postgres.audit import AuditFilter
-from ilyama_resources.postgres.bindings import PolicyAcceptance
+from ilyama_resources.postgres.governance.bindings import PolicyAcceptance
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from tests.api_server import ApiServer
 from tests.governed import (

@@ -12,9 +12,9 @@ from ilyama_protocol.governance.bindings import ColumnAction, Verb, mirrored
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.intake.state import MOST_UNACCEPTED, decode_state
 from ilyama_resources.faults import CRASH_STATUS
-from ilyama_resources.landing import Landing, register
-from ilyama_resources.postgres.bindings import BindingScope
-from ilyama_resources.segment_ids import RisingIds
+from ilyama_resources.landing.directory import Landing, register
+from ilyama_resources.landing.segment_ids import RisingIds
+from ilyama_resources.postgres.governance.bindings import BindingScope
 from tests.governed import act_on, paused, reviewing, reviews
 from tests.governed import register as register_devices
 from tests.oracle import Event

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.faults import CRASH_STATUS
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
 from ilyama_service.stack.status import status_of
 from tests.platform import Platform
 from tests.streams import generate, write_cloudevents

@@ -5,8 +5,8 @@ import pytest
 from ilyama_protocol.governance.bindings import MIRRORED, ColumnAction, Verb, mirrored
 from ilyama_protocol.governance.reviews import ReviewVerb
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.postgres.bindings import BindingScope
-from ilyama_resources.postgres.reviews import Review
+from ilyama_resources.postgres.governance.bindings import BindingScope
+from ilyama_resources.postgres.governance.reviews import Review
 from ilyama_service.reviewing import ReviewConflict, UnfitActions
 from tests.governed import SCHEMA, act_on, asked, queue, register, reviewing, reviews
 from tests.platform import Platform

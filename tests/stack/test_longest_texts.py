@@ -19,12 +19,12 @@ from ilyama_protocol.intake import engine
 from ilyama_protocol.intake.datapoints import DatapointKind
 from ilyama_protocol.intake.outcomes import CurrentValue, Message
 from ilyama_protocol.names import MAX_NAME
-from ilyama_resources.landing import register
+from ilyama_resources.landing.directory import register
+from ilyama_resources.landing.segment_ids import SegmentIds
 from ilyama_resources.postgres import GatewayRefused
 from ilyama_resources.postgres.current_values import CurrentValueFilter
 from ilyama_resources.postgres.devices import LONGEST_ROOT_BYTES
 from ilyama_resources.postgres.rejections import RejectionFilter
-from ilyama_resources.segment_ids import SegmentIds
 from tests.oracle import Event
 from tests.platform import Platform
 from tests.unit.intake.traffic import NOW, batch, sample, telemetry

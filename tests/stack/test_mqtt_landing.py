@@ -14,12 +14,12 @@ from paho.mqtt.properties import Properties
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_resources.embedded.ports import free_port
 from ilyama_resources.faults import CRASH_STATUS
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
+from ilyama_resources.landing.segment_files import Segment
 from ilyama_resources.mqtt.connection import NEVER_EXPIRES, Connection
 from ilyama_resources.mqtt.errors import BrokerUnavailable, LandingBusy
 from ilyama_resources.mqtt.subscriber import MqttSubscriber
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.segment_files import Segment
 from ilyama_resources.settings import Settings
 from tests.databases import fresh_database
 from tests.stack.mqtt_parties import (
@@ -302,7 +302,7 @@ def test_a_write_that_fails_is_tried_again_with_everything_that_came(
             raise OSError(5, "Input/output error")
         fsync(descriptor)
 
-    monkeypatch.setattr("ilyama_resources.segment_files.os.fsync", failing_twice)
+    monkeypatch.setattr("ilyama_resources.landing.segment_files.os.fsync", failing_twice)
     sender.send(100)
     sender.wait_for_acks()
     with subscriber.session() as session:

@@ -17,8 +17,8 @@ from ilyama_protocol.governance.policies import Policy
 from ilyama_protocol.governance.rules import DeviceRules, TableRules
 from ilyama_protocol.intake.state import BoundSchema
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.postgres.bindings import PolicyAcceptance
-from ilyama_resources.postgres.shelved_schemas import ShelvedSchema
+from ilyama_resources.postgres.governance.bindings import PolicyAcceptance
+from ilyama_resources.postgres.governance.shelved_schemas import ShelvedSchema
 from tests.governed import HASH, SCHEMA, TABLE, act_on, asked, queue, register, reviewing, reviews
 from tests.platform import Platform
 from tests.unit.governance.schemas import columns

@@ -12,13 +12,13 @@ from ilyama_assets.drains.protocol import Intake
 from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import day_of
-from ilyama_resources.landing import Landing, register
+from ilyama_resources.landing.directory import Landing, register
+from ilyama_resources.landing.replays import ReplayLanding
+from ilyama_resources.landing.segment_ids import SegmentIds
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.devices import RegisteredDevice
 from ilyama_resources.postgres.lineages import LineagePlace
 from ilyama_resources.postgres.rejections import Rejection, RejectionFilter, RejectionState
-from ilyama_resources.rejection_landing import ReplayLanding
-from ilyama_resources.segment_ids import SegmentIds
 from ilyama_service import lineages, rejections
 from ilyama_service.rejections import GroupDone, NoSuchRejection, WrongState
 from tests.oracle import Event

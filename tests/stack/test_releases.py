@@ -9,10 +9,10 @@ from ilyama_assets.drains.errors import ReleaseFailed
 from ilyama_assets.drains.protocol import Intake
 from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.intake.lineage_rulings import PauseReason, StagingReason
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.postgres.bindings import BindingScope, PolicyAcceptance
 from ilyama_resources.postgres.drains import DrainState
+from ilyama_resources.postgres.governance.bindings import BindingScope, PolicyAcceptance
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from tests.governed import HASH, TABLE, act_on, asked, queue, register, reviewing, reviews
 from tests.platform import Platform

@@ -25,11 +25,11 @@ from ilyama_protocol.intake.engine import Device, IntakeEngine
 from ilyama_protocol.intake.outcomes import Message, Origin
 from ilyama_protocol.intake.state import DeviceState
 from ilyama_protocol.moments import day_of, utc
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
+from ilyama_resources.landing.replays import ReplayLanding, ReplaysCannotLand
+from ilyama_resources.landing.segment_files import read_messages
 from ilyama_resources.postgres.rejections import Rejection, RejectionFilter, RejectionState
 from ilyama_resources.postgres.schema import REJECTION_REPLAY
-from ilyama_resources.rejection_landing import ReplayLanding, ReplaysCannotLand
-from ilyama_resources.segment_files import read_messages
 from ilyama_service import rejections
 from ilyama_service.rejections import GroupDone, WrongState
 from tests.damage import files_of, tear

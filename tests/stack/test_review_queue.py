@@ -7,10 +7,10 @@ from ilyama_protocol.governance.bindings import MIRRORED, mirrored
 from ilyama_protocol.governance.reviews import OPEN
 from ilyama_protocol.intake.state import BoundSchema
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.postgres.bindings import BindingScope
-from ilyama_resources.postgres.review_queue import MOST_WAITING
-from ilyama_resources.postgres.reviews import Review
-from ilyama_resources.postgres.shelved_schemas import ShelvedSchema
+from ilyama_resources.postgres.governance.bindings import BindingScope
+from ilyama_resources.postgres.governance.review_queue import MOST_WAITING
+from ilyama_resources.postgres.governance.reviews import Review
+from ilyama_resources.postgres.governance.shelved_schemas import ShelvedSchema
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_service.review_evidence import evidence_of
 from ilyama_service.reviewing import ReviewConflict

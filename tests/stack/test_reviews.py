@@ -21,7 +21,7 @@ from ilyama_protocol.governance.policies import (
 )
 from ilyama_protocol.governance.reviews import ReviewState
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.postgres.bindings import BindingScope, PolicyAcceptance
+from ilyama_resources.postgres.governance.bindings import BindingScope, PolicyAcceptance
 from ilyama_service.reviewing import ReviewConflict, ReviewNotFound, UnfitActions, UnfitScope
 from tests.governed import (
     HASH,

@@ -10,7 +10,7 @@ import pytest
 from ilyama_protocol.governance.reviews import STEPS, ReviewState, ReviewVerb
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.audit import AuditFilter
-from ilyama_resources.postgres.reviews import ReviewFilter
+from ilyama_resources.postgres.governance.reviews import ReviewFilter
 from ilyama_service import reviewing as service
 from ilyama_service.reviewing import ClosedTogether, Closing, ReviewNotFound
 from tests.api_server import ApiServer

@@ -6,8 +6,8 @@ from uuid import uuid4
 
 from ilyama_assets.drains.planning import Plan, plan_drain
 from ilyama_protocol.intake.outcomes import Message
+from ilyama_resources.landing.segment_files import write_segment
 from ilyama_resources.postgres.devices import RegisteredDevice
-from ilyama_resources.segment_files import write_segment
 from tests.platform import Platform
 from tests.unit.intake.traffic import NOW
 

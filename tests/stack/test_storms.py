@@ -7,9 +7,9 @@ import pytest
 
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import micros
-from ilyama_resources.landing import Landing, register
+from ilyama_resources.landing.directory import Landing, register
+from ilyama_resources.landing.segment_ids import RisingIds
 from ilyama_resources.postgres.devices import RegisteredDevice
-from ilyama_resources.segment_ids import RisingIds
 from ilyama_service.stack.storms import BusiestDevice, busiest_device
 from tests.api_records import total_of
 from tests.platform import Platform

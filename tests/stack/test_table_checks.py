@@ -19,7 +19,7 @@ from ilyama_assets.checks.waiting import WAITING_CHECKS
 from ilyama_assets.drains.protocol import Intake
 from ilyama_assets.tables import TABLES
 from ilyama_protocol.intake.lineage_rulings import PauseReason
-from ilyama_resources.data_files import write_data_file
+from ilyama_resources.delta.data_files import write_data_file
 from ilyama_resources.postgres.lineages import LineageFilter
 from tests.oracle import Event
 from tests.platform import Platform, fresh_platform

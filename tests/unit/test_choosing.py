@@ -3,7 +3,7 @@
 import pytest
 
 from ilyama_protocol.governance.policies import PolicyScope
-from ilyama_service.cli.choosing import asked_for
+from ilyama_service.cli.policies import asked_for
 
 CHOSEN = [PolicyScope("", ""), PolicyScope("a", ""), PolicyScope("a", "t"), PolicyScope("b", "t")]
 

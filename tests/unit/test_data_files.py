@@ -9,7 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ilyama_resources.data_files import TableColumn, TableContract, statistics, write_data_file
+from ilyama_resources.delta.data_files import (
+    TableColumn,
+    TableContract,
+    statistics,
+    write_data_file,
+)
 
 DAY = date(2026, 4, 28)
 CONTRACT = TableContract(

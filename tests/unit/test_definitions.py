@@ -12,7 +12,7 @@ from ilyama_assets.definitions import defs
 from ilyama_assets.jobs import JOBS
 from ilyama_assets.sources import SOURCE_KEYS
 from ilyama_assets.tables import DATAPOINT_RULES, INTAKE_TABLES, TABLES
-from ilyama_resources.data_files import TableContract
+from ilyama_resources.delta.data_files import TableContract
 from ilyama_resources.settings import REPOSITORY
 
 GRAPH = defs.resolve_asset_graph()

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from ilyama_protocol.moments import MICROSECONDS_PER_DAY, utc
+from ilyama_resources.landing.segment_files import Segment, read_messages
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.segment_files import Segment, read_messages
 from ilyama_service.imports import Importer, ImportSummary
 from tests.oracle import Event
 from tests.streams import write_cloudevents

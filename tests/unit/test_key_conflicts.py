@@ -8,14 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from ilyama_protocol.intake.conflicts import ConflictKind
-from ilyama_resources.delta import Warehouse
-from ilyama_resources.key_conflicts import (
+from ilyama_resources.delta.key_conflicts import (
     MOST_SHOWN,
     ConflictFilter,
     ListedConflict,
     arrivals_on,
     conflicts_page,
 )
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_service.cli.app import app
 from tests.conflict_records import conflict, list_conflicts
 

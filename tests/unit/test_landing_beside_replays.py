@@ -10,7 +10,7 @@ import pytest
 from dagster import DagsterInstance, SensorResult, build_sensor_context
 
 import sensors.mqtt_ingest as ingesting
-from ilyama_resources.rejection_landing import ReplayLanding
+from ilyama_resources.landing.replays import ReplayLanding
 from sensors.mqtt_ingest import Landed, mqtt_ingest
 from sensors.run_planning import RunPlan
 

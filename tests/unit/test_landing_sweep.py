@@ -8,11 +8,11 @@ import pytest
 
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import micros
-from ilyama_resources import segment_files
 from ilyama_resources.durability import make_directory
-from ilyama_resources.landing import Landing
-from ilyama_resources.segment_files import read_messages
-from ilyama_resources.segment_ids import RisingIds
+from ilyama_resources.landing import segment_files
+from ilyama_resources.landing.directory import Landing
+from ilyama_resources.landing.segment_files import read_messages
+from ilyama_resources.landing.segment_ids import RisingIds
 
 LANDED_AT = datetime(2026, 4, 28, 9, tzinfo=UTC)
 MESSAGE = Message("", 0, "acme/dev-1/sync/rows/batch", b"{}", micros(LANDED_AT))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ilyama_resources.postgres.drains import Drain, DrainState
-from ilyama_service.cli.listing import show
+from ilyama_service.cli.drains import show
 
 NOTE = "messages are unaccounted for: " + "segment 1 position 2, " * 10
 

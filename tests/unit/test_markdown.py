@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from ilyama_assets.markdown import markdown_table, plain
 from ilyama_assets.review_report import review_table
-from ilyama_resources.postgres.open_reviews import OpenSchema
+from ilyama_resources.postgres.governance.open_reviews import OpenSchema
 
 
 def test_what_would_be_markup_is_shown_as_it_is() -> None:

@@ -6,7 +6,7 @@ from ilyama_assets.mirrors.columns import continued_columns, only_adds, renewed_
 from ilyama_assets.mirrors.writing import sql_text
 from ilyama_protocol.fingerprint import Affinity
 from ilyama_protocol.mirror_types import MOST_COLUMNS, MirrorType, Mixed, ValueKind
-from ilyama_resources.device_tables import Mirror, MirrorColumn
+from ilyama_resources.delta.device_tables import Mirror, MirrorColumn
 
 V = MirrorColumn("v", "v", Affinity.INTEGER, MirrorType.LONG)
 LOOSE = MirrorColumn("x", "x", None, MirrorType.LONG)

@@ -11,8 +11,8 @@ from ilyama_assets.drains.task import carry_out
 from ilyama_assets.tables import STAGED_ROWS
 from ilyama_protocol.intake.outcomes import Message, Origin
 from ilyama_resources.build import LOADED_BUILD
-from ilyama_resources.landing import Landing
-from ilyama_resources.staged_files import StagedFile
+from ilyama_resources.delta.staged_files import StagedFile
+from ilyama_resources.landing.directory import Landing
 from tests.unit.intake.traffic import DEVICE_ID, NOW, TOPIC, batch, change
 
 REJECTION = "0193a0e0-0000-8000-8000-000000000001"

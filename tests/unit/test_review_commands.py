@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from ilyama_protocol.governance.bindings import ColumnAction, Verb
 from ilyama_protocol.governance.reviews import ReviewState
-from ilyama_resources.postgres.reviews import Review
-from ilyama_service.cli.review_commands import review
-from ilyama_service.cli.reviewing import actions_of, named_actions
+from ilyama_resources.postgres.governance.reviews import Review
+from ilyama_service.cli.commands.reviews import app
+from ilyama_service.cli.reviews import actions_of, named_actions
 from tests.governed import HASH, SCHEMA, TABLE
 
 REVIEW = Review(
@@ -101,7 +101,7 @@ def test_words_are_read_before_anything_is_started(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ILYAMA_HOME", str(tmp_path / "home"))
-    refused = CliRunner().invoke(review, [verb, "1", "--column", "a"])
+    refused = CliRunner().invoke(app, [verb, "1", "--column", "a"])
     assert (refused.exit_code, (tmp_path / "home").exists()) == (2, False), refused.output
 
 
@@ -123,10 +123,10 @@ def test_words_are_read_before_anything_is_started(
 def test_either_one_review_is_closed_or_all_of_a_filter(
     verb: str, words: list[str], told: str
 ) -> None:
-    refused = CliRunner().invoke(review, [verb, *words], env={"COLUMNS": "200", "TERM": "dumb"})
+    refused = CliRunner().invoke(app, [verb, *words], env={"COLUMNS": "200", "TERM": "dumb"})
     assert (refused.exit_code, told in refused.output) == (2, True), refused.output
 
 
 def test_reviews_are_not_approved_together() -> None:
-    refused = CliRunner().invoke(review, ["approve", "--all", "--table", "pumps"])
+    refused = CliRunner().invoke(app, ["approve", "--all", "--table", "pumps"])
     assert refused.exit_code == 2

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from ilyama_protocol.intake.outcomes import Message, Origin
-from ilyama_resources.segment_files import read_footer, read_messages, write_segment
+from ilyama_resources.landing.segment_files import read_footer, read_messages, write_segment
 from tests.unit.intake.traffic import NOW, TOPIC
 
 REJECTION = "0193a0e0-0000-8000-8000-000000000001"

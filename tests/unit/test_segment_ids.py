@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ilyama_protocol.identifiers import is_uuid7
-from ilyama_resources.segment_ids import RisingIds, SegmentIds
+from ilyama_resources.landing.segment_ids import RisingIds, SegmentIds
 
 STARTS = st.integers(0, 2**47)
 TAILS = st.integers(0, 2**62 - 1)

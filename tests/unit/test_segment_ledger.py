@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from ilyama_protocol.intake.outcomes import Message, Origin
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.segment_ledger import segment_balance, segment_ledger
+from ilyama_resources.delta.unreadable import Unreadable
+from ilyama_resources.delta.warehouse import Warehouse
+from ilyama_resources.landing.segment_ids import SegmentIds
 from ilyama_resources.postgres.ledger import LedgerFilter, LedgerSum
 from ilyama_resources.postgres.segments import LandedSegment
-from ilyama_resources.segment_ids import SegmentIds
-from ilyama_resources.segment_ledger import segment_balance, segment_ledger
-from ilyama_resources.unreadable import Unreadable
 from tests.damage import files_of, tear
 from tests.ledger_records import keep_ledger
 from tests.unit.intake.traffic import DEVICE_ID, NOW, TABLE, batch, change, engine, message

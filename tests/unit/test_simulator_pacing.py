@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import typer
 
-from ilyama_service.cli.simulating import Extent, planned_run
+from ilyama_service.cli.simulated_fleet import Extent, planned_run
 from ilyama_service.simulator.pacing import Pace
 from ilyama_service.simulator.record import ranges_of
 from ilyama_service.simulator.summary import latency_of

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ilyama_resources.spark_sessions import with_session
+from ilyama_resources.spark.sessions import with_session
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ilyama_resources.delta.staged_files import StagedFile, chosen_rows, holding, places_of
 from ilyama_resources.postgres.staged_backlog import StagedSum
-from ilyama_resources.staged_files import StagedFile, chosen_rows, holding, places_of
 
 ROWS = 60_000
 TEXT = "x" * 1_000
@@ -28,7 +28,7 @@ def _device(number: int) -> str:
 _IN_A_PROCESS_OF_ITS_OWN = """
 import sys
 import pyarrow as pa
-from ilyama_resources.staged_files import chosen_rows, places_of
+from ilyama_resources.delta.staged_files import chosen_rows, places_of
 from tests.unit.test_staged_files import _sum
 wanted = places_of([_sum(device_id) for device_id in sys.argv[2:]])
 found = list(chosen_rows(sys.argv[1], wanted, ["row"]))

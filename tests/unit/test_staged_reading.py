@@ -20,10 +20,10 @@ from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_protocol.intake.outcomes import DecidedRows, DecidedSamples, Origin
 from ilyama_protocol.intake.schema_rulings import SchemaRulings
 from ilyama_protocol.intake.state import DeviceState
-from ilyama_resources.data_files import PARTITION, DataFile, write_data_file
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.data_files import PARTITION, DataFile, write_data_file
+from ilyama_resources.delta.staged_files import staged_files
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.postgres.staged_backlog import StagedSum
-from ilyama_resources.staged_files import staged_files
 from tests.unit.intake.traffic import (
     DEVICE_ID,
     NOW,

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ilyama_resources import staged_samples
+from ilyama_resources.delta import staged_samples
+from ilyama_resources.delta.staged_files import StagedFile
+from ilyama_resources.delta.staged_samples import staged_sample
+from ilyama_resources.delta.unreadable import Unreadable
 from ilyama_resources.postgres.staged_backlog import StagedSum
-from ilyama_resources.staged_files import StagedFile
-from ilyama_resources.staged_samples import staged_sample
-from ilyama_resources.unreadable import Unreadable
 from tests.damage import tear
 
 SUMS = [StagedSum("dev-1", "pumps", "schema_review", "a3", 1, 2, 100)]

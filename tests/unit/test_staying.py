@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from ilyama_resources.settings import Ingest, Settings
-from ilyama_service.cli import stack, watching
+from ilyama_service.cli import stack, watched_supervisor
 from ilyama_service.stack.status import PartHealth
 from ilyama_service.stack.supervision import Supervisor
 
@@ -42,15 +42,15 @@ KILLED = "sh -c 'kill -9 $$'"
 
 @pytest.fixture
 def _own_signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(watching, "_RESTART_PAUSE_S", 0.0)
+    monkeypatch.setattr(watched_supervisor, "_RESTART_PAUSE_S", 0.0)
     before = [signal.getsignal(number) for number in STOP_SIGNALS]
     yield
     for number, handler in zip(STOP_SIGNALS, before, strict=True):
         signal.signal(number, handler)
 
 
-def _watched(supervisor: _KilledOnce) -> watching.WatchedSupervisor:
-    watched = watching.WatchedSupervisor(
+def _watched(supervisor: _KilledOnce) -> watched_supervisor.WatchedSupervisor:
+    watched = watched_supervisor.WatchedSupervisor(
         cast(Supervisor, supervisor), [], attached=True, before_stop=supervisor.announced.set
     )
     watched.start()
@@ -63,7 +63,7 @@ def test_a_supervisor_that_was_started_again_is_stopped_too() -> None:
     watched = _watched(supervisor)
     asked = Timer(1, os.kill, (os.getpid(), signal.SIGTERM))
     asked.start()
-    with pytest.raises(typer.Exit), watching.stop_signals():
+    with pytest.raises(typer.Exit), watched_supervisor.stop_signals():
         watched.stay()
     assert not supervisor.announced.is_set()
     watched.stop()
@@ -87,7 +87,7 @@ def test_one_that_cannot_start_is_not_tried_for_ever() -> None:
     supervisor = _KilledOnce("false")
     watched = _watched(supervisor)
     supervisor.lives[0].wait()
-    with pytest.raises(watching.StackFailed, match="logs supervisor"):
+    with pytest.raises(watched_supervisor.StackFailed, match="logs supervisor"):
         watched.look_after()
     assert len(supervisor.lives) == 1
 
@@ -106,7 +106,9 @@ def test_a_sensor_that_is_switched_off_does_not_keep_the_stack_from_starting(
     watched = _watched(_KilledOnce("sleep 60"))
     settings = Settings(home=tmp_path, ingest=ingest)
     expected = (
-        nullcontext() if comes_up else pytest.raises(watching.StackFailed, match="switched off")
+        nullcontext()
+        if comes_up
+        else pytest.raises(watched_supervisor.StackFailed, match="switched off")
     )
     with expected:
         stack.wait_until_healthy(settings, watched)

@@ -11,9 +11,9 @@ from deltalake import DeltaTable
 
 from ilyama_assets.compaction import sweepable
 from ilyama_assets.tables import CURRENT_VALUE, RAW_BATCHES, TEXT
-from ilyama_resources.data_files import TableColumn, TableContract
-from ilyama_resources.delta import Warehouse
-from ilyama_resources.device_tables import Mirror, mirror_at
+from ilyama_resources.delta.data_files import TableColumn, TableContract
+from ilyama_resources.delta.device_tables import Mirror, mirror_at
+from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.postgres import Gateway
 
 

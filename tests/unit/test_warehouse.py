@@ -9,8 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from ilyama_assets.tables import METRIC_DATAPOINT, STAGED_ROWS
-from ilyama_resources import delta
-from ilyama_resources.delta import Warehouse
+from ilyama_resources.delta.warehouse import PROPERTIES, Warehouse
 
 INTERVAL = "delta.checkpointInterval"
 NAME = "numbers"
@@ -20,7 +19,7 @@ def test_a_table_of_an_older_release_gets_the_properties_of_today(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        before.setitem(delta.PROPERTIES, INTERVAL, "100")
+        before.setitem(PROPERTIES, INTERVAL, "100")
         Warehouse(tmp_path, "test").ensure(METRIC_DATAPOINT)
     location = tmp_path / METRIC_DATAPOINT.name
     assert DeltaTable(location).metadata().configuration[INTERVAL] == "100"
@@ -31,7 +30,7 @@ def test_a_table_of_an_older_release_gets_the_properties_of_today(
     warehouse.ensure(METRIC_DATAPOINT)
 
     configuration = DeltaTable(location).metadata().configuration
-    assert configuration[INTERVAL] == delta.PROPERTIES[INTERVAL] == "10"
+    assert configuration[INTERVAL] == PROPERTIES[INTERVAL] == "10"
     assert all(
         f"delta.constraints.{name}" in configuration for name in METRIC_DATAPOINT.constraints
     )

@@ -24,7 +24,7 @@ from ilyama_protocol.limits import Limits
 from ilyama_protocol.rejections import Rejection, RejectionCode
 from ilyama_protocol.topics import MessageKind, parse_topic
 from ilyama_protocol.validation import validate
-from ilyama_resources.delta_reading import rows_with
+from ilyama_resources.delta.reading import rows_with
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.mqtt.client import MqttClient
 from ilyama_resources.postgres import Gateway

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ilyama_protocol.canonical import canonical_json
-from ilyama_resources.key_conflicts import ConflictPlace
+from ilyama_resources.delta.key_conflicts import ConflictPlace
 from ilyama_resources.postgres.current_values import CurrentValuePlace
 from ilyama_resources.postgres.ledger import LedgerPlace
 from ilyama_service.api.cursors import (

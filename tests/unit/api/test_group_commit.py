@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry
 
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.moments import MICROSECONDS_PER_DAY
-from ilyama_resources.landing import Landing
+from ilyama_resources.landing.directory import Landing
+from ilyama_resources.landing.segment_files import Segment, read_messages
 from ilyama_resources.postgres import Gateway, GatewayUnavailable
-from ilyama_resources.segment_files import Segment, read_messages
 from ilyama_service.api.group_commit import GroupCommit, LandingFailed
 from ilyama_service.api.metrics import IngestMetrics
 

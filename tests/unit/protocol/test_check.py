@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from ilyama_protocol.testing.vectors import file_of
 from ilyama_protocol.topics import MessageKind, kind_of
-from ilyama_service.cli.check import check
+from ilyama_service.cli.check.command import check
 from tests.unit.protocol.payloads import change, document, encoded
 
 GOOD = encoded(document(MessageKind.ROWS))

@@ -1,0 +1,1 @@
+"""Landing: segments on disk, where messages wait until a drain takes them."""

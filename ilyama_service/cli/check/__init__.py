@@ -1,0 +1,1 @@
+"""`ilyama check`: ask the validator about payloads before a device sends them."""
