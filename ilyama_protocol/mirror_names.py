@@ -6,7 +6,6 @@ device may name its columns as it likes. The platform's own columns begin with t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from ilyama_protocol.canonical import canonical_hash
@@ -16,7 +15,6 @@ OWN_PREFIX = "__"
 LONGEST_NAME = 255
 """A longer column name is not mirrored; no table that people work with has one."""
 EMPTY_NAME = "%"
-_ESCAPE = re.compile(rb"%([0-9A-F]{2})")
 _PLAIN_IN_COLUMNS = "_-"
 _PLAIN_IN_DIRECTORIES = "_-"
 _LONGEST_DIRECTORY = 200
@@ -28,13 +26,6 @@ def column_name(original: str, taken: Collection[str] = ()) -> str:
     """The name of a device's column in Delta; `taken` are the names of others, folded."""
     plain = _readable(original)
     return _caseless(original) if folded(plain) in taken else plain
-
-
-def original_name(column: str) -> str:
-    """The name that a column has on the device."""
-    if column == EMPTY_NAME:
-        return ""
-    return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), column.encode()).decode()
 
 
 def folded(name: str) -> str:

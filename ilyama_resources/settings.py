@@ -208,16 +208,6 @@ class Settings(BaseSettings):
         return self.home / "landing"
 
     @property
-    def objects(self) -> Path:
-        """Where bulk objects lie when no S3 is configured."""
-        return self.home / "objects"
-
-    @property
-    def cold(self) -> Path:
-        """Where the cold tier lies."""
-        return self.home / "cold"
-
-    @property
     def log(self) -> Path:
         """Where every process writes its log."""
         return self.home / "log"
@@ -254,7 +244,7 @@ class Settings(BaseSettings):
 
     def make_directories(self) -> None:
         """Create the home and its directories, private to the user."""
-        inside = (self.home, self.run, self.log, self.landing, self.objects, self.cold)
+        inside = (self.home, self.run, self.log, self.landing)
         named = [("home", directory) for directory in inside] + [("warehouse", self.warehouse)]
         for field, directory in named:
             try:

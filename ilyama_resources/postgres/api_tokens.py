@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_resources.postgres.schema import API_TOKEN
@@ -42,8 +42,12 @@ class ApiTokens:
 
     def revoke(self, token_hash: str) -> bool:
         """Let a token in no longer; tell whether it was valid until now."""
-        statement = update(API_TOKEN).where(
-            API_TOKEN.c.token_hash == token_hash, API_TOKEN.c.revoked_at.is_(None)
-        )
-        moment = datetime.now(UTC)
-        return self._connection.execute(statement.values(revoked_at=moment)).rowcount == 1
+        return self._revoke(API_TOKEN.c.token_hash == token_hash) == 1
+
+    def revoke_others(self, token_hash: str, name: str) -> None:
+        """Of all tokens of a name let in no other than this."""
+        self._revoke(API_TOKEN.c.token_hash != token_hash, API_TOKEN.c.name == name)
+
+    def _revoke(self, *which: ColumnElement[bool]) -> int:
+        valid = update(API_TOKEN).where(API_TOKEN.c.revoked_at.is_(None), *which)
+        return self._connection.execute(valid.values(revoked_at=datetime.now(UTC))).rowcount

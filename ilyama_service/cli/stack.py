@@ -143,7 +143,7 @@ def reset(*, sure: bool) -> None:
 
 def _state_of(settings: Settings) -> list[Path]:
     """Every directory that the platform keeps."""
-    of_data = (settings.landing, settings.objects, settings.cold, settings.warehouse)
+    of_data = (settings.landing, settings.warehouse)
     of_servers = (settings.postgres_dir, settings.broker_dir, settings.api_dir)
     of_runs = (settings.log, settings.run, DagsterHome(settings).directory)
     return [*of_data, *of_servers, *of_runs, record_directory(settings)]

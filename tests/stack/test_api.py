@@ -100,6 +100,19 @@ def test_the_admin_token_is_private_and_stays_until_it_is_revoked(
     assert ensure_admin_token(settings, gateway) != token
 
 
+def test_a_new_admin_token_takes_the_place_of_one_that_was_lost(
+    platform_without_spark: Platform,
+) -> None:
+    settings, gateway = platform_without_spark.settings, platform_without_spark.gateway
+    lost = ensure_admin_token(settings, gateway)
+    (settings.api_dir / "admin-token").unlink()
+    new = ensure_admin_token(settings, gateway)
+
+    with gateway.transaction() as tx:
+        tokens = [tx.api_tokens.find(hash_of(token)) for token in (lost, new)]
+    assert [token is not None and token.revoked_at is None for token in tokens] == [False, True]
+
+
 def test_no_secret_is_in_the_log(reading: ApiServer) -> None:
     reading.get("/v1/current-values", prefix="secret-word")
     line = '"path":"/v1/current-values","status":200'
