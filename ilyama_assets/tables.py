@@ -157,7 +157,9 @@ KEY_CONFLICTS = TableContract(
         _DEVICE,
         _TABLE,
         TableColumn("key", TEXT, "key that was taken, as canonical JSON", skipping=False),
-        TableColumn("first", TEXT, "content that stays", skipping=False),
+        TableColumn(
+            "first", TEXT, "content that stays; its hash beyond 4,096 characters", skipping=False
+        ),
         TableColumn("other", TEXT, "content that came later", skipping=False),
         TableColumn("arrivals", LONG, "how often the other content came in this drain"),
         _DRAIN,

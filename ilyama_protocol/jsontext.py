@@ -7,6 +7,7 @@ finite, and `first_number_not_finite` finds them; `-0` is the integer 0.
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
@@ -138,8 +139,8 @@ def _parsed(text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in members if names.count(name) > 1)
+        times = Counter(name for name, _ in pairs)
+        twice = next(name for name in members if times[name] > 1)
         raise JsonTextError(f"the key {shown(twice)} appears twice in one object; send it once")
     return members
 

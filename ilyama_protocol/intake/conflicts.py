@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from hashlib import sha256
 from typing import NamedTuple
 
 from ilyama_protocol.canonical import canonical_json
 from ilyama_protocol.intake.history import PointKey, RowKey
+
+LONGEST_FIRST = 4_096
+"""The content that stays is listed up to so many characters, and by its hash beyond.
+
+It is stored under the key that the conflict names. Repeated in whole beside everything else that
+comes under that key, a message of half a mebibyte could fill gigabytes.
+"""
 
 
 class ConflictKind(StrEnum):
@@ -34,13 +42,15 @@ def row_conflict(key: RowKey, first: str, other: str) -> Conflict:
         "journal_epoch": key.journal_epoch,
         "source_pk_hash": key.source_pk_hash,
     }
-    return Conflict(ConflictKind.ROW, key.source_table, canonical_json(named), first, other)
+    return Conflict(
+        ConflictKind.ROW, key.source_table, canonical_json(named), _listed(first), other
+    )
 
 
 def batch_conflict(source_table: str, batch_id: str, *, first: str, other: str) -> Conflict:
     """Two telemetry batches under one id."""
     key = canonical_json({"batch_id": batch_id})
-    return Conflict(ConflictKind.TELEMETRY_BATCH, source_table, key, first, other)
+    return Conflict(ConflictKind.TELEMETRY_BATCH, source_table, key, _listed(first), other)
 
 
 def point_conflict(
@@ -48,5 +58,11 @@ def point_conflict(
 ) -> Conflict:
     """Two values of one key at one moment."""
     named = canonical_json({"key": key.key, "table": key.table, "ts": key.ts})
-    contents = canonical_json(first), canonical_json(other)
+    contents = _listed(canonical_json(first)), canonical_json(other)
     return Conflict(ConflictKind.DATAPOINT, source_table, named, *contents)
+
+
+def _listed(first: str) -> str:
+    if len(first) <= LONGEST_FIRST:
+        return first
+    return f"content sha256:{sha256(first.encode()).hexdigest()}"

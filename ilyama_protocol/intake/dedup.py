@@ -152,6 +152,7 @@ def _decide_row_by_row(
     lineage = state.lineages.get(batch.source_table)
     floor = -1 if lineage is None else lineage.floors.get(batch.journal_epoch, -1)
     contents: dict[RowKey, Content] = {}
+    canonical: dict[RowKey, str] = {}
     newest: dict[str, Place] = {}
     changes = zip(pk_hashes, batch.commit_seq, batch.op, batch.row_text, strict=True)
     for i, (pk_hash, seq, op, row) in enumerate(changes):
@@ -163,7 +164,9 @@ def _decide_row_by_row(
         first = contents.get(key) or memory.content(key)
         if first is not None:
             decision.duplicates += 1
-            decision.conflicts += _conflict(key, first, content)
+            if first != content:
+                one = canonical.get(key) or canonical.setdefault(key, first.canonical())
+                decision.conflicts += _conflict(key, one, content.canonical())
             continue
         latest = newest.get(pk_hash) or memory.newest(pk_hash, state)
         if latest is not None and latest > (rank, seq):
@@ -174,8 +177,5 @@ def _decide_row_by_row(
     return decision
 
 
-def _conflict(key: RowKey, first: Content, other: Content) -> list[Conflict]:
-    if first == other:
-        return []
-    one, two = first.canonical(), other.canonical()
-    return [] if one == two else [row_conflict(key, one, two)]
+def _conflict(key: RowKey, first: str, other: str) -> list[Conflict]:
+    return [] if first == other else [row_conflict(key, first, other)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from ilyama_protocol.intake.conflicts import Conflict, batch_conflict
 from ilyama_protocol.intake.decisions import REPLAYS, Decisions
 from ilyama_protocol.intake.field_series import FieldSeries
@@ -26,9 +24,6 @@ from ilyama_protocol.intake.state import NO_TS, TelemetryState
 from ilyama_protocol.limits import Limits
 from ilyama_protocol.messages import TelemetryBatch, telemetry_content
 from ilyama_protocol.rejections import Rejection, RejectionCode
-
-LONGEST_LISTED_CONTENT = 4_096
-"""Content of a batch in conflict is listed up to so many characters, and by its hash beyond."""
 
 
 class TelemetryIntake:
@@ -327,15 +322,7 @@ def _conflict(first: KnownBatch, other: KnownBatch) -> Conflict | None:
         ours = telemetry_content(first.payload)
     if ours == theirs:
         return None
-    return batch_conflict(
-        first.source_table, first.batch_id, first=_listed(ours), other=_listed(theirs)
-    )
-
-
-def _listed(content: str) -> str:
-    if len(content) <= LONGEST_LISTED_CONTENT:
-        return content
-    return f"content sha256:{sha256(content.encode()).hexdigest()}"
+    return batch_conflict(first.source_table, first.batch_id, first=ours, other=theirs)
 
 
 def _refused(

@@ -97,5 +97,5 @@ def _numbers(case: Case) -> tuple[int | None, str | None, tuple[int, int] | None
         and envelopes.is_sequence_number(first)
         and envelopes.is_sequence_number(last)
     ):
-        return None, epoch.lower(), (first, last)
+        return None, epoch.lower(), (min(first, last), max(first, last))
     return None, None, None

@@ -19,6 +19,7 @@ from tests.oracle.records import (
     QuarantinedDatapoint,
     RowChange,
     TelemetrySample,
+    listed_first,
 )
 
 KIND_OF_AFFINITY = {
@@ -102,7 +103,7 @@ class Datapoints:
         if first != other:
             name = canonical_json({"key": key, "table": table, "ts": sample.ts})
             lineage = (sample.device_id, sample.source_table)
-            self._contradictions[(*lineage, name, first, other)] += 1
+            self._contradictions[(*lineage, name, listed_first(first), other)] += 1
 
     def current(self) -> list[CurrentValue]:
         """The newest value of every key and instance that is not late."""

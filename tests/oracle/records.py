@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tests.oracle.canonical import sha256_hex
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -118,6 +120,14 @@ class SchemaObservation(NamedTuple):
     observed_at: int | None
     received_at: int
     day: str
+
+
+LONGEST_FIRST = 4096
+
+
+def listed_first(content: str) -> str:
+    """The content that stays, as a conflict lists it."""
+    return content if len(content) <= LONGEST_FIRST else f"content sha256:{sha256_hex(content)}"
 
 
 class KeyConflict(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.oracle.canonical import canonical_json
-from tests.oracle.records import KeyConflict
+from tests.oracle.records import KeyConflict, listed_first
 
 
 class RowKey(NamedTuple):
@@ -72,7 +72,7 @@ class RowMemory:
                 device_id=key.device_id,
                 source_table=key.source_table,
                 key=canonical_json(named),
-                first=self._first[key],
+                first=listed_first(self._first[key]),
                 other=other,
                 arrivals=arrivals,
             )

@@ -3,11 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.oracle.canonical import canonical_json, sha256_hex
-from tests.oracle.records import KeyConflict
+from tests.oracle.canonical import canonical_json
+from tests.oracle.records import KeyConflict, listed_first
 from tests.oracle.scanner import SourceObject
-
-LONGEST_LISTED = 4096
 
 
 class TelemetryMemory:
@@ -49,11 +47,7 @@ class TelemetryMemory:
                 device_id=device_id,
                 source_table=source_table,
                 key=canonical_json({"batch_id": batch_id}),
-                first=_listed(first),
-                other=_listed(other),
+                first=listed_first(first),
+                other=other,
                 arrivals=arrivals,
             )
-
-
-def _listed(content: str) -> str:
-    return content if len(content) <= LONGEST_LISTED else f"content sha256:{sha256_hex(content)}"

@@ -42,7 +42,8 @@ def test_every_setting_is_explained() -> None:
 
 
 def test_every_command_is_explained() -> None:
-    names = [command.name for command in (*app.registered_commands, *app.registered_groups)]
+    names = [command.name for command in app.registered_commands]
+    names += [group.name for group in app.registered_groups]
     assert [name for name in names if f"| `ilyama {name}" not in OPERATIONS] == []
 
 

@@ -1,11 +1,12 @@
 """Exactly one row survives per key, and the first arrival wins."""
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from ilyama_protocol.canonical import pk_hash
+from ilyama_protocol.canonical import canonical_json, pk_hash
 from ilyama_protocol.intake.history import History, NewestChange, RowKey, StoredRow
 from tests.unit.intake.traffic import (
     TABLE,
@@ -136,3 +137,16 @@ def test_a_row_of_an_earlier_drain_is_known_by_history() -> None:
 
     assert not told.decisions.outcomes.accepted
     assert [line.rows_conflict for line in told.decisions.outcomes.ledger] == [0, 1]
+
+
+def test_long_content_that_stays_is_not_repeated_beside_all_that_came_under_its_key() -> None:
+    stays = change(1, row={"note": "x" * 100_000})
+    others = [change(1, row={"note": str(number)}) for number in range(1_000)]
+
+    conflicts = taken(batch(stays, *others)).decisions.conflicts
+
+    digest = sha256(canonical_json({"op": "update", "row": stays["row"]}).encode()).hexdigest()
+    assert {conflict.first for conflict in conflicts} == {f"content sha256:{digest}"}
+    assert [json.loads(conflict.other)["row"] for conflict in conflicts] == [
+        other["row"] for other in others
+    ]

@@ -79,6 +79,14 @@ def test_one_json_object_is_read(payload: bytes, document: dict[str, Any]) -> No
         pytest.param(b'{"a":1,"\\u0061":2}', id="key twice, once escaped"),
         pytest.param(b'{"x":[{"y":{"k":1,"k":1}}]}', id="nested key twice"),
         pytest.param(b'{"":1,"":1}', id="empty key twice"),
+        pytest.param(
+            b"{%s}" % b",".join(b'"%d":0' % (n % 60_000) for n in range(60_001)),
+            id="one of 60,000 keys twice",
+        ),
+        pytest.param(
+            b"{%s}" % b",".join(b'"%d":0' % min(n, 59_999) for n in range(60_001)),
+            id="the last of 60,000 keys twice",
+        ),
         pytest.param(b'{"a":1,}', id="trailing comma"),
         pytest.param(b"{a:1}", id="bare key"),
         pytest.param(b"{'a':1}", id="single quotes"),
