@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ilyama_assets.drains.encoding import Encoder
 from ilyama_assets.drains.orders import RejectedNumbers, rejected_numbers
-from ilyama_assets.drains.staged_reading import decided
+from ilyama_assets.drains.staged_reading import staged_batches
 from ilyama_assets.tables import CURRENT_VALUE, INTAKE_TABLES, KEY_CONFLICTS, STAGED_ROWS
 from ilyama_protocol.governance.agreement import settled
 from ilyama_protocol.governance.bindings import Actions
@@ -140,12 +140,12 @@ class MemoryPlatform:
         wanted = {(place["source_table"], place["schema_hash"]) for place in places}
         self._states[device_id] = encode_state(self._state(device_id, wanted))
         engine = self._engine(device_id, None, Origin.STAGED)
-        for found in decided(device_id, rows, rank=engine.decisions.state.rank):
+        for found in staged_batches(device_id, rows, rank=engine.decisions.state.rank):
             engine.release(found)
         if engine.decisions.needs:
             history = self._look_up(device_id, engine.decisions.needs)
             engine = self._engine(device_id, history, Origin.STAGED)
-            for found in decided(device_id, rows, rank=engine.decisions.state.rank):
+            for found in staged_batches(device_id, rows, rank=engine.decisions.state.rank):
                 engine.release(found)
         self._store(device_id, engine)
 

@@ -42,7 +42,7 @@ from ilyama_resources.delta.staged_files import staged_files
 from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.faults import crash_point, poison
 from ilyama_resources.landing.directory import Landing
-from ilyama_resources.postgres import Gateway, LockTaken
+from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.drains import Drain, DrainState
 from ilyama_resources.postgres.staged_backlog import BacklogCaps
 from ilyama_resources.settings import Settings
@@ -125,10 +125,10 @@ class Intake:
         """Bring an opened drain to its end, from wherever it stands."""
         if drain.state is DrainState.OPEN:
             is_replay = drain.origin == Origin.DAY
-            seal = self._replayed(drain) if is_replay else self._decided(drain)
+            seal = self._replayed(drain) if is_replay else self._decide(drain)
             self._seal(drain, seal)
         else:
-            seal = self._sealed(drain)
+            seal = self._stored_seal(drain)
         return self._commit_and_close(drain, seal)
 
     def replay(self, day: date) -> DrainReport:
@@ -145,18 +145,6 @@ class Intake:
         if not self.releases():
             return None
         return self.finish(self._open_without_segments(day, Origin.STAGED))
-
-    def _open_without_segments(self, day: date, origin: Origin) -> Drain:
-        crash_point("open.before")
-        with self.gateway.transaction() as tx:
-            drain_id = tx.drains.last_id() + 1
-            tx.drains.open(drain_id, day, origin=origin)
-            drain = tx.drains.find(drain_id)
-            tx.commit()
-        crash_point("open.after")
-        if drain is None:
-            raise LookupError(f"there is no drain {drain_id}")
-        return drain
 
     def _open(self, day: date | None) -> Drain | None:
         crash_point("open.before")
@@ -187,20 +175,19 @@ class Intake:
         crash_point("open.after")
         return drain
 
-    def _replayed(self, drain: Drain) -> Seal:
-        """A replay that fails is given up: it has changed nothing and must not stop intake."""
-        try:
-            return replay_day(
-                self.session(), self.gateway, self.warehouse, drain, limits=self.settings.limits
-            )
-        except PySparkException as error:
-            note = f"the replay of {drain.day} failed and was given up: {gist(error)}"
-            with self.gateway.transaction() as tx:
-                tx.drains.abandon(drain.drain_id, note)
-                tx.commit()
-            raise DrainInterrupted(note) from error
+    def _open_without_segments(self, day: date, origin: Origin) -> Drain:
+        crash_point("open.before")
+        with self.gateway.transaction() as tx:
+            drain_id = tx.drains.last_id() + 1
+            tx.drains.open(drain_id, day, origin=origin)
+            drain = tx.drains.find(drain_id)
+            tx.commit()
+        crash_point("open.after")
+        if drain is None:
+            raise LookupError(f"there is no drain {drain_id}")
+        return drain
 
-    def _decided(self, drain: Drain) -> Seal:
+    def _decide(self, drain: Drain) -> Seal:
         with self.gateway.transaction() as tx:
             attempt = tx.drains.attempt(drain.drain_id)
             segments = tx.segments.of_drain(drain.drain_id)
@@ -208,21 +195,23 @@ class Intake:
         paths = [self.landing.path(segment.segment_id, segment.day) for segment in segments]
         crash_point("decide.before")
         with self._forgiving(drain):
-            seal = self._decide(drain, paths, attempt=attempt)
+            seal = self._decide_once(drain, paths, attempt=attempt)
         crash_point("decide.after")
         return seal
 
-    def _seal(self, drain: Drain, seal: Seal) -> None:
-        integrity = integrity_of(seal, received=_received(drain, seal))
-        if integrity.breaches:
-            self._hold(drain, "; ".join(integrity.breaches))
-        crash_point("seal.before")
-        with self.gateway.transaction() as tx:
-            tx.drains.seal(drain.drain_id, encode_seal(seal))
-            tx.commit()
-        crash_point("seal.after")
+    def _plan(self, paths: list[Path]) -> Plan:
+        """Who sent the messages of a drain; one without any releases staged rows."""
+        if not paths:
+            size = self.settings.drain_max_bytes
+            return plan_release(self.gateway, at_most_bytes=size, policy=self.settings.policy)
+        return plan_drain(
+            self.gateway,
+            paths,
+            auto_register=self.settings.auto_register,
+            policy=self.settings.policy,
+        )
 
-    def _decide(self, drain: Drain, paths: list[Path], *, attempt: int) -> Seal:
+    def _decide_once(self, drain: Drain, paths: list[Path], *, attempt: int) -> Seal:
         plan = self._plan(paths)
         template = WorkOrder(
             number=0,
@@ -247,18 +236,6 @@ class Intake:
         decider = Decider(self.session(), self.warehouse, template, tasks=tasks)
         apart = attempt > PATIENT_ATTEMPTS
         return make_seal(decider.decide_in_agreement(plan.devices, apart=apart), plan)
-
-    def _plan(self, paths: list[Path]) -> Plan:
-        """Who sent the messages of a drain; one without any releases staged rows."""
-        if not paths:
-            size = self.settings.drain_max_bytes
-            return plan_release(self.gateway, at_most_bytes=size, policy=self.settings.policy)
-        return plan_drain(
-            self.gateway,
-            paths,
-            auto_register=self.settings.auto_register,
-            policy=self.settings.policy,
-        )
 
     @contextmanager
     def _forgiving(self, drain: Drain) -> Iterator[None]:
@@ -294,21 +271,36 @@ class Intake:
             tx.backlog.miss(error.missing)
             tx.commit()
 
+    def _replayed(self, drain: Drain) -> Seal:
+        """A replay that fails is given up: it has changed nothing and must not stop intake."""
+        try:
+            return replay_day(
+                self.session(), self.gateway, self.warehouse, drain, limits=self.settings.limits
+            )
+        except PySparkException as error:
+            note = f"the replay of {drain.day} failed and was given up: {gist(error)}"
+            with self.gateway.transaction() as tx:
+                tx.drains.abandon(drain.drain_id, note)
+                tx.commit()
+            raise DrainInterrupted(note) from error
+
+    def _seal(self, drain: Drain, seal: Seal) -> None:
+        integrity = integrity_of(seal, received=_received(drain, seal))
+        if integrity.breaches:
+            self._hold(drain, "; ".join(integrity.breaches))
+        crash_point("seal.before")
+        with self.gateway.transaction() as tx:
+            tx.drains.seal(drain.drain_id, encode_seal(seal))
+            tx.commit()
+        crash_point("seal.after")
+
     def _hold(self, drain: Drain, note: str) -> NoReturn:
         with self.gateway.transaction() as tx:
             tx.drains.hold(drain.drain_id, note)
             tx.commit()
         raise DrainHeld(_held_sentence(drain.drain_id, note))
 
-    def _caps(self) -> BacklogCaps:
-        settings = self.settings
-        return BacklogCaps(
-            settings.staged_backlog_rows,
-            settings.staged_backlog_bytes,
-            settings.staged_backlog_resume,
-        )
-
-    def _sealed(self, drain: Drain) -> Seal:
+    def _stored_seal(self, drain: Drain) -> Seal:
         with self.gateway.transaction() as tx:
             return decode_seal(tx.drains.sealed_body(drain.drain_id))
 
@@ -339,6 +331,14 @@ class Intake:
         crash_point("commit.after")
         return table, version
 
+    def _caps(self) -> BacklogCaps:
+        settings = self.settings
+        return BacklogCaps(
+            settings.staged_backlog_rows,
+            settings.staged_backlog_bytes,
+            settings.staged_backlog_resume,
+        )
+
 
 def _received(drain: Drain, seal: Seal) -> int:
     """How many messages must be accounted for; a drain without segments balances in itself."""
@@ -355,6 +355,3 @@ def _held_sentence(drain_id: int, note: str) -> str:
         f"drain {drain_id} is held, and intake with it: {note}. Nothing of it is visible. "
         f"Look at `ilyama drains`, then `ilyama drains --release {drain_id}`."
     )
-
-
-__all__ = ["DRAIN_LOCK", "DrainReport", "Intake", "LockTaken"]

@@ -30,7 +30,7 @@ _OF_MESSAGES = ("payload", "rejection_id", "arrived_at")
 """What only whole messages have; files of older builds name no rejections or first moments."""
 _READ = [n for n in STAGED_ROWS.file_schema.names if n not in (*_OF_MESSAGES, "error")]
 
-Decided = DecidedRows | DecidedSamples
+StagedBatch = DecidedRows | DecidedSamples
 _Key = tuple[str, str, str, str, int]
 
 
@@ -93,7 +93,9 @@ def _key(row: Mapping[str, Any]) -> _Key:
     return device_id, table, reason, schema_hash, row["drain_id"]
 
 
-def decided(device_id: str, staged: pa.Table, *, rank: Callable[[str], int]) -> Iterator[Decided]:
+def staged_batches(
+    device_id: str, staged: pa.Table, *, rank: Callable[[str], int]
+) -> Iterator[StagedBatch]:
     """What was staged of one device, as it was decided: telemetry, then rows as they were made.
 
     It is rebuilt when it is asked for; rank tells the place of an epoch.

@@ -31,14 +31,15 @@ from ilyama_assets.drains.orders import (
     in_portions,
     rejected_numbers,
 )
-from ilyama_assets.drains.projection import encoded, projected
+from ilyama_assets.drains.projection import encoded as encoded_values
+from ilyama_assets.drains.projection import projected
 from ilyama_assets.drains.rejecting import encoded_outcomes, encoded_rejections
 from ilyama_assets.drains.staged_reading import (
-    Decided,
+    StagedBatch,
     StagedRowsMissing,
-    decided,
     read_staged,
     read_undecided,
+    staged_batches,
 )
 from ilyama_assets.drains.totals import encoded_totals
 from ilyama_assets.tables import BATCH_LEDGER, KEY_CONFLICTS, REJECTED_BATCHES, TABLES
@@ -101,7 +102,7 @@ def carry_out(order: WorkOrder) -> Products:
 
 
 @dataclass
-class _Decided:
+class _Encoded:
     """What one device gives, kept apart until it is sure to count."""
 
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
@@ -118,7 +119,7 @@ class _Task:
         self._limits = Limits(
             order.payload_max_bytes, order.batch_max_rows, order.metric_days, order.state_days
         )
-        self._decided = _Decided()
+        self._encoded = _Encoded()
         self._products = Products()
         self._current: list[pa.Table] = []
         self._values: list[tuple[str, CurrentValues]] = []
@@ -129,6 +130,16 @@ class _Task:
         """Segments of messages that replay rejections."""
 
     def run(self) -> Products:
+        self._decide_all()
+        self._judge()
+        self._sum_up()
+        order = self._order
+        stem = f"drain-{order.drain_id:08}-{order.attempt}-{order.number:03}-{uuid4().hex}"
+        files = write_tables(Path(order.warehouse), self._encoded.tables, stem=stem)
+        self._products.files = list(files)
+        return self._products
+
+    def _decide_all(self) -> None:
         messages = _messages_by_topic(self._order)
         staged, undecided = _staged_by_device(self._order)
         for device in self._order.devices:
@@ -137,25 +148,26 @@ class _Task:
             self._replaying |= {m.segment_id for m in arrived if m.rejection_id is not None}
             self._decide(device, staged.pop(name, None), arrived)
         self._write_down()
+
+    def _judge(self) -> None:
+        """Split off rows that break a rule, and look whether the others may become visible."""
+        tables = self._encoded.tables
+        for name, parts in tables.items():
+            tables[name] = [pa.concat_tables(parts).unify_dictionaries()]
+        self._encoded.tables = split_by_rules(tables)
         integrity = TaskIntegrity()
-        for name, parts in self._decided.tables.items():
-            self._decided.tables[name] = [pa.concat_tables(parts).unify_dictionaries()]
-        self._decided.tables = split_by_rules(self._decided.tables)
-        integrity.inspect(self._decided.tables)
+        integrity.inspect(self._encoded.tables)
         integrity.findings.out_of_window = self._out_of_window
         self._products.findings = integrity.findings
-        self._products.current = list(encoded(self._current))
-        ledger = self._decided.tables.get(BATCH_LEDGER.name, [])
+
+    def _sum_up(self) -> None:
+        ledger = self._encoded.tables.get(BATCH_LEDGER.name, [])
+        rejected = self._encoded.tables.get(REJECTED_BATCHES.name, [])
+        self._products.current = list(encoded_values(self._current))
         self._products.ledger = encoded_totals(ledger)
-        rejected = self._decided.tables.get(REJECTED_BATCHES.name, [])
         self._products.rejections = encoded_rejections(rejected)
         if self._replaying:
             self._products.replayed = encoded_outcomes(ledger, self._replaying)
-        order = self._order
-        stem = f"drain-{order.drain_id:08}-{order.attempt}-{order.number:03}-{uuid4().hex}"
-        files = write_tables(Path(order.warehouse), self._decided.tables, stem=stem)
-        self._products.files = list(files)
-        return self._products
 
     def _decide(
         self, order: DeviceOrder, staged: pa.Table | None, messages: Iterable[Message]
@@ -172,8 +184,8 @@ class _Task:
             rulings=self._rulings(order),
             inspect=self._inspect,
         )
-        decisions, kept = engine.decisions, _Decided()
-        arrivals: Iterable[Message | Decided] = chain(_released(order, staged, state), messages)
+        decisions, kept = engine.decisions, _Encoded()
+        arrivals: Iterable[Message | StagedBatch] = chain(_released(order, staged, state), messages)
         for arrived in arrivals:
             _take(engine, arrived, stage_with=order.stage_with)
             if decisions.needs:
@@ -206,7 +218,7 @@ class _Task:
 
     def _write_down(self) -> None:
         """Encode what was decided of many small devices together."""
-        self._decided.add(self._encoder.encode(self._outcomes))
+        self._encoded.add(self._encoder.encode(self._outcomes))
         self._outcomes = Outcomes()
         self._waiting = 0
         if self._values:
@@ -216,7 +228,7 @@ class _Task:
     def _inspect(self, message: Message) -> None:
         swallow(message.payload, poison=self._order.poison)
 
-    def _keep(self, order: DeviceOrder, engine: IntakeEngine, decided: _Decided) -> None:
+    def _keep(self, order: DeviceOrder, engine: IntakeEngine, kept: _Encoded) -> None:
         decisions = engine.decisions
         if decisions.conflicts:
             conflicts = self._encoder.conflicts(
@@ -224,9 +236,9 @@ class _Task:
                 device_id=order.device_id,
                 since=decisions.conflicts_since,
             )
-            decided.add({KEY_CONFLICTS.name: conflicts})
-        for name, parts in decided.tables.items():
-            self._decided.tables.setdefault(name, []).extend(parts)
+            kept.add({KEY_CONFLICTS.name: conflicts})
+        for name, parts in kept.tables.items():
+            self._encoded.tables.setdefault(name, []).extend(parts)
         self._out_of_window += decisions.out_of_window
         released = decisions.release()
         self._outcomes.extend(released)
@@ -266,7 +278,7 @@ class _Task:
             self._values.append((device_id, served))
 
 
-def _take(engine: IntakeEngine, arrived: Message | Decided, *, stage_with: str | None) -> None:
+def _take(engine: IntakeEngine, arrived: Message | StagedBatch, *, stage_with: str | None) -> None:
     if isinstance(arrived, Message):
         if stage_with is None:
             engine.decide(arrived)
@@ -326,8 +338,12 @@ def _staged_by_device(
     return read_staged(files, released), read_undecided(files, released)
 
 
-def _released(order: DeviceOrder, staged: pa.Table | None, state: DeviceState) -> Iterable[Decided]:
-    return () if staged is None else decided(order.device_id or "", staged, rank=state.rank)
+def _released(
+    order: DeviceOrder, staged: pa.Table | None, state: DeviceState
+) -> Iterable[StagedBatch]:
+    if staged is None:
+        return ()
+    return staged_batches(order.device_id or "", staged, rank=state.rank)
 
 
 def _in_arrival_order(messages: dict[str, list[Message]], device: DeviceOrder) -> list[Message]:

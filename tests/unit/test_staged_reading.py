@@ -116,7 +116,7 @@ def test_telemetry_is_released_first_and_then_batches_by_epoch_and_commit(tmp_pa
         for place, rows in engine.decisions.staged_rows.items()
     ]
     found = read_staged([_file(tmp_path, engine)], sums)[DEVICE_ID]
-    in_order = staged_reading.decided(DEVICE_ID, found, rank=engine.decisions.state.rank)
+    in_order = staged_reading.staged_batches(DEVICE_ID, found, rank=engine.decisions.state.rank)
     assert [_told(part) for part in in_order] == [
         (1,),
         (2,),
