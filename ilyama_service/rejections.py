@@ -59,7 +59,7 @@ def told_state(rejection: Rejection) -> str:
 
 
 def explain(tx: Transaction, rejection_id: str, *, note: str, actor: str) -> Rejection:
-    """Add a note, or put another in its place."""
+    """Add a note; an earlier one is replaced."""
     before = _open_one(tx, rejection_id, verb="explained")
     tx.rejections.move(rejection_id, RejectionState.EXPLAINED, note=note)
     return _audited(tx, before, verb="explain", actor=actor, more={"note": note})

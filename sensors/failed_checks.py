@@ -41,7 +41,7 @@ def plan_events(
 @sensor(
     minimum_interval_seconds=15,
     default_status=DefaultSensorStatus.RUNNING,
-    description="Puts down an event and a log line for every check that does not hold.",
+    description="Writes an event and a log line for every check that fails.",
 )
 def failed_checks(context: SensorEvaluationContext, records: Records) -> SensorResult | SkipReason:
     """Write an event row and a log line for every check that does not hold."""

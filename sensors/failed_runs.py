@@ -22,7 +22,7 @@ def run_failed(run_id: str, job: str, reason: str) -> Event:
 @run_failure_sensor(
     default_status=DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=10,
-    description="Puts down an event and a log line for every run that failed.",
+    description="Writes an event and a log line for every run that failed.",
 )
 def failed_runs(context: RunFailureSensorContext, records: Records) -> None:
     """Write an event row and a log line for every run that failed."""

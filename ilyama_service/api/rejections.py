@@ -335,7 +335,7 @@ async def replay_one(mutation: MutationHere, rejection_id: UUID) -> Response:
     openapi_extra=described(NoteBody, required=True),
 )
 async def explain(mutation: MutationHere, rejection_id: UUID) -> Response:
-    """Add a note to a rejection, or put another in its place."""
+    """Add a note to a rejection; an earlier one is replaced."""
     return await _move_on(mutation, rejection_id, NoteBody, rejections.explain)
 
 

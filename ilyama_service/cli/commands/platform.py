@@ -87,7 +87,7 @@ def conflicts(
     limit: HowManyOfTheNewest = 100,
     as_json: JsonLines = False,
 ) -> None:
-    """List other content that came under keys that were taken."""
+    """List key conflicts: other content that came under a key already taken."""
     from ilyama_resources.delta.key_conflicts import ConflictFilter
     from ilyama_service.cli.conflicts import list_conflicts
 
@@ -97,10 +97,10 @@ def conflicts(
 
 def audit(
     resource: Annotated[
-        str | None, typer.Option(help="Of one resource only, as review/7 or drain/12.")
+        str | None, typer.Option(help="Only this resource, like review/7 or drain/12.")
     ] = None,
-    actor: Annotated[str | None, typer.Option(help="By this one only.")] = None,
-    verb: Annotated[str | None, typer.Option(help="Of this deed only, as approve.")] = None,
+    actor: Annotated[str | None, typer.Option(help="Only what this actor did.")] = None,
+    verb: Annotated[str | None, typer.Option(help="Only this action, like approve.")] = None,
     limit: HowManyOfTheNewest = 20,
     as_json: JsonLines = False,
 ) -> None:

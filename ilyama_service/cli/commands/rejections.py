@@ -109,7 +109,7 @@ def explain(
     device: DeviceId = None,
     sure: Sure = False,
 ) -> None:
-    """Add a note to a rejection, or all open ones of a group, or put another in its place."""
+    """Add a note to a rejection, or to all open ones of a group; an earlier note is replaced."""
     from ilyama_service.cli import rejections
 
     wanted = rejections.wanted(code=code, table=table, firmware=firmware, device=device)
@@ -133,7 +133,7 @@ def discard(
     device: DeviceId = None,
     sure: Sure = False,
 ) -> None:
-    """Mark one, or all open ones of a group, as what nobody will replay; nothing is deleted."""
+    """Mark one, or all open ones of a group, as never to be replayed; nothing is deleted."""
     from ilyama_service.cli import rejections
 
     wanted = rejections.wanted(code=code, table=table, firmware=firmware, device=device)

@@ -26,11 +26,11 @@ Columns = Annotated[
         "--column",
         metavar="NAME=ACTION[:KEY]",
         help="mirror, map:KEY, auto_create_and_map[:KEY], ignore or defer; others are mirrored. "
-        "The name ends before the first = that an action follows.",
+        "NAME may hold = itself.",
     ),
 ]
 OneOrAll = Annotated[int | None, typer.Argument(min=1, metavar="ID", help="One of them.")]
-All = Annotated[bool, typer.Option("--all", help="All open ones that are named otherwise.")]
+All = Annotated[bool, typer.Option("--all", help="All open reviews that the other options select.")]
 State = Annotated[str | None, typer.Option(help="Those in this state.")]
 SourceTable = Annotated[str | None, typer.Option("--table", help="Those of this table.")]
 Project = Annotated[str | None, typer.Option(help="Those of this project.")]
@@ -73,7 +73,7 @@ def show(review_id: Id, column: Columns = None, as_json: AsJson = False) -> None
 
 @app.command("start")
 def start(review_id: Id, version: Version = None, note: Note = None) -> None:
-    """Say that somebody looks at it."""
+    """Mark a review as being looked at."""
     _act("start", review_id, version, note)
 
 
@@ -165,7 +165,7 @@ def _close(
 def policy(
     project: Annotated[
         str | None,
-        typer.Option(help="Of this project only; '' is devices of none, who choose without it."),
+        typer.Option(help="This project only; '' is devices without one (to set theirs, leave --project out)."),
     ] = None,
     table: Annotated[
         str | None, typer.Option("--table", help="Of this table only; '' is every table.")
