@@ -1,4 +1,4 @@
-"""Waits for asset checks that do not hold, and puts down what happened for a person."""
+"""Waits for asset checks that do not hold, and writes down what happened for a person."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Waits for runs that fail, and puts down what happened for a person."""
+"""Waits for runs that fail, and writes down what happened for a person."""
 
 from dagster import DefaultSensorStatus, RunFailureSensorContext, run_failure_sensor
 

@@ -6,6 +6,7 @@ imports Dagster or the settings: a process that only asks Spark something has it
 they are loaded.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -19,6 +20,7 @@ from pyspark.errors.exceptions.connect import (
 )
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
+from pyspark.sql.connect.logging import logger as client_log
 
 from ilyama_resources.build import LOADED_BUILD
 
@@ -28,6 +30,10 @@ _BACKOFF_MS = 2_000
 
 _CONFIGURATION: dict[str, Any] = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 """Other readers take Spark's INT96 for nanoseconds, in which years before 1677 cannot be held."""
+
+# What Spark's client raises it also logs with its traceback; who catches it tells a person once.
+# It does so disabled, until somebody else configures logging and thereby enables all there is.
+client_log.setLevel(logging.CRITICAL)
 
 
 @contextmanager

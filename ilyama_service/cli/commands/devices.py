@@ -13,7 +13,9 @@ app = typer.Typer(
 
 DeviceId = Annotated[str, typer.Argument(metavar="DEVICE", help="The id of a device.")]
 Org = Annotated[str | None, typer.Option("--org", help="The organization that it belongs to.")]
-Project = Annotated[str | None, typer.Option("--project", help="The project; its devices share approved schemas.")]
+Project = Annotated[
+    str | None, typer.Option("--project", help="The project; its devices share approved schemas.")
+]
 Fleet = Annotated[str | None, typer.Option("--fleet", help="The fleet that it belongs to.")]
 
 
@@ -69,7 +71,7 @@ def register(
 
 @app.command("move")
 def move(device: DeviceId, org: Org = None, project: Project = None, fleet: Fleet = None) -> None:
-    """Move a device to another organization, project or fleet; what is left out stays, '' is none."""
+    """Move a device to another organization, project or fleet; '' is none."""
     from ilyama_service.cli import devices
 
     named = {"org_id": org, "project_id": project, "fleet_id": fleet}

@@ -25,7 +25,9 @@ def _list_by_default(context: typer.Context) -> None:
 def list_lineages(
     device: Annotated[str | None, typer.Option(help="Those of this device.")] = None,
     table: Annotated[str | None, typer.Option(help="Those of this table.")] = None,
-    paused: Annotated[bool | None, typer.Option("--paused/--active", help="Only paused, or only active ones.")] = None,
+    paused: Annotated[
+        bool | None, typer.Option("--paused/--active", help="Only paused, or only active ones.")
+    ] = None,
     limit: HowMany = 100,
     as_json: JsonLines = False,
 ) -> None:

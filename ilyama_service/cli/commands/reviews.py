@@ -165,7 +165,9 @@ def _close(
 def policy(
     project: Annotated[
         str | None,
-        typer.Option(help="This project only; '' is devices without one (to set theirs, leave --project out)."),
+        typer.Option(
+            help="This project only; '' is devices without one: choose for them without --project."
+        ),
     ] = None,
     table: Annotated[
         str | None, typer.Option("--table", help="Of this table only; '' is every table.")
