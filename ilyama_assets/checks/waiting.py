@@ -11,9 +11,9 @@ from ilyama_assets.review_report import MOST_SCHEMAS, schema_row
 from ilyama_assets.sequence_gaps import gap_row
 from ilyama_assets.tables import REJECTED_BATCHES, SEQUENCE_GAPS, STAGED_ROWS
 from ilyama_protocol.intake.sequences import SequenceKind
+from ilyama_resources.postgres.gaps import GapFilter
 from ilyama_resources.postgres.rejections import RejectionFilter, RejectionState
 from ilyama_resources.postgres.resource import Records
-from ilyama_resources.postgres.sequences import GapFilter
 
 NOBODY_WAITS: Final = "no_schema_waits_for_a_person"
 NOTHING_MISSING: Final = "no_telemetry_is_missing"
@@ -86,8 +86,8 @@ def no_telemetry_is_missing(records: Records) -> AssetCheckResult:
     """Look for gaps of telemetry."""
     wanted = GapFilter(kind=SequenceKind.TELEMETRY)
     with records.gateway.transaction() as tx:
-        gaps = tx.sequences.page(wanted, after=None, limit=SAMPLE_ROWS)
-        totals = tx.sequences.totals()
+        gaps = tx.gaps.page(wanted, after=None, limit=SAMPLE_ROWS)
+        totals = tx.gaps.totals()
     counts: dict[str, int] = {}
     for total in totals:
         counts[f"gaps of {total.kind}"] = total.gaps

@@ -142,7 +142,7 @@ def _add_intake(status: Status, tx: Transaction, *, now: datetime) -> None:
     if last is not None and last.closed_at is not None:
         age = (now - last.closed_at).total_seconds()
         status.last_drain = LastDrain(last.drain_id, last.day, last.closed_at, round(age, 1))
-    missing = {total.kind: total.missing + total.unlisted for total in tx.sequences.totals()}
+    missing = {total.kind: total.missing + total.unlisted for total in tx.gaps.totals()}
     status.telemetry_missing = missing.get(SequenceKind.TELEMETRY, 0)
     status.journal_missing_hint = missing.get(SequenceKind.ROWS, 0)
     status.rows_today = tx.ledger.rows_new_on(now.date())
