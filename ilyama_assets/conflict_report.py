@@ -16,10 +16,11 @@ _LONGEST_CELL: Final = 200
 
 def conflict_table(conflicts: Sequence[ListedConflict], *, otherwise: str) -> MarkdownMetadataValue:
     """Conflicts as a Markdown table; long contents are cut."""
-    return markdown_table([_row(conflict) for conflict in conflicts], otherwise=otherwise)
+    return markdown_table([conflict_row(conflict) for conflict in conflicts], otherwise=otherwise)
 
 
-def _row(conflict: ListedConflict) -> dict[str, Any]:
+def conflict_row(conflict: ListedConflict) -> dict[str, Any]:
+    """A conflict in a few words; it may have come more often than was counted."""
     place = conflict.place
     return {
         "day": place.day.isoformat(),
@@ -29,7 +30,7 @@ def _row(conflict: ListedConflict) -> dict[str, Any]:
         "key": _cut(place.key),
         "first": _cut(conflict.first),
         "other": _cut(conflict.other),
-        "arrivals": conflict.arrivals,
+        "arrivals, at least": conflict.arrivals,
     }
 
 
