@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dagster import MarkdownMetadataValue
 
-from ilyama_assets.markdown import markdown_table
+from ilyama_assets.markdown import markdown_table, shortened
 from ilyama_resources.delta.key_conflicts import ListedConflict
 
 MOST_CONFLICTS: Final = 20
@@ -27,12 +27,8 @@ def conflict_row(conflict: ListedConflict) -> dict[str, Any]:
         "device": place.device_id or "unknown",
         "table": place.source_table,
         "kind": place.kind,
-        "key": _cut(place.key),
-        "first": _cut(conflict.first),
-        "other": _cut(conflict.other),
+        "key": shortened(place.key, most=_LONGEST_CELL),
+        "first": shortened(conflict.first, most=_LONGEST_CELL),
+        "other": shortened(conflict.other, most=_LONGEST_CELL),
         "arrivals, at least": conflict.arrivals,
     }
-
-
-def _cut(words: str) -> str:
-    return words if len(words) <= _LONGEST_CELL else f"{words[:_LONGEST_CELL]}…"

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from dagster import MarkdownMetadataValue, MetadataValue
 
+LONGEST_CELL: Final = 500
+"""Of a text so many characters are shown; devices may send half a mebibyte of them."""
 _SPECIAL: Final = "\\|`*_[]<>#~!"
 
 
@@ -24,7 +26,12 @@ def _line(cells: Any) -> str:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else plain(str(value))
+    return f"{value:,}" if isinstance(value, int) else plain(shortened(str(value)))
+
+
+def shortened(words: str, *, most: int = LONGEST_CELL) -> str:
+    """Words that are not longer than anybody reads."""
+    return words if len(words) <= most else f"{words[:most]}…"
 
 
 def plain(words: str) -> str:
