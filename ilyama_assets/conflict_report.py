@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dagster import MarkdownMetadataValue
 
-from ilyama_assets.markdown import markdown_table
+from ilyama_assets.markdown import markdown_table, shortened
 from ilyama_resources.delta.key_conflicts import ListedConflict
 
 MOST_CONFLICTS: Final = 20
@@ -16,22 +16,19 @@ _LONGEST_CELL: Final = 200
 
 def conflict_table(conflicts: Sequence[ListedConflict], *, otherwise: str) -> MarkdownMetadataValue:
     """Conflicts as a Markdown table; long contents are cut."""
-    return markdown_table([_row(conflict) for conflict in conflicts], otherwise=otherwise)
+    return markdown_table([conflict_row(conflict) for conflict in conflicts], otherwise=otherwise)
 
 
-def _row(conflict: ListedConflict) -> dict[str, Any]:
+def conflict_row(conflict: ListedConflict) -> dict[str, Any]:
+    """A conflict in a few words; it may have come more often than was counted."""
     place = conflict.place
     return {
         "day": place.day.isoformat(),
         "device": place.device_id or "unknown",
         "table": place.source_table,
         "kind": place.kind,
-        "key": _cut(place.key),
-        "first": _cut(conflict.first),
-        "other": _cut(conflict.other),
-        "arrivals": conflict.arrivals,
+        "key": shortened(place.key, most=_LONGEST_CELL),
+        "first": shortened(conflict.first, most=_LONGEST_CELL),
+        "other": shortened(conflict.other, most=_LONGEST_CELL),
+        "arrivals, at least": conflict.arrivals,
     }
-
-
-def _cut(words: str) -> str:
-    return words if len(words) <= _LONGEST_CELL else f"{words[:_LONGEST_CELL]}…"

@@ -9,7 +9,7 @@ from dagster import MarkdownMetadataValue
 
 from ilyama_assets.markdown import markdown_table
 from ilyama_protocol.intake.sequences import SequenceKind
-from ilyama_resources.postgres.sequences import ExplainedGap
+from ilyama_resources.postgres.gaps import ExplainedGap
 
 MOST_SHOWN: Final = 20
 _MOST_NAMED: Final = 3

@@ -39,7 +39,7 @@ from ilyama_assets.tables import (
     STATE_DATAPOINT,
     TELEMETRY_SAMPLES,
 )
-from ilyama_resources.delta.key_conflicts import ConflictFilter, conflicts_page
+from ilyama_resources.delta.key_conflicts import newest_conflicts
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.rejections import RejectionFilter
 from ilyama_resources.postgres.resource import Records
@@ -47,6 +47,7 @@ from ilyama_resources.settings import Settings, load_settings
 from ilyama_resources.spark.resource import Spark
 
 POINT_SOURCES = [ROW_CHANGES.name, TELEMETRY_SAMPLES.name]
+_NO_CONFLICT = "No key has come with other content."
 RULED_ON = [RAW_BATCHES.name, GOVERNANCE]
 INTAKE_SPECS: list[AssetSpec] = [
     table_spec(RAW_BATCHES, group="intake", deps=SOURCE_KEYS),
@@ -145,19 +146,17 @@ def _materializations(run: RunReport, parts: Intake) -> Iterator[MaterializeResu
         BATCH_LEDGER.name: {"intake over the last day": plot},
         REJECTED_BATCHES.name: {"rejections by code, table and firmware": rejection_table(groups)},
         STAGED_ROWS.name: {"schemas that wait for a person": review_table(schemas)},
-        KEY_CONFLICTS.name: {"newest conflicts": newest_conflicts(run, parts.warehouse.root)},
+        KEY_CONFLICTS.name: {"newest conflicts": _conflicts(parts.warehouse.root)},
     }
     for contract in INTAKE_TABLES:
         metadata = shown.get(contract.name, {}) | _metadata(run, parts, contract.name)
         yield MaterializeResult(asset_key=contract.name, metadata=metadata)
 
 
-def newest_conflicts(run: RunReport, warehouse: Path) -> MarkdownMetadataValue:
-    """The conflicts of the newest days; they are only read after a run that listed some."""
-    if not run.written[KEY_CONFLICTS.name]:
-        return conflict_table([], otherwise="This run listed none. `ilyama conflicts` lists all.")
-    found = conflicts_page(warehouse, ConflictFilter(), after=None, limit=MOST_CONFLICTS)
-    return conflict_table(found.conflicts, otherwise="No conflict could be read.")
+def _conflicts(warehouse: Path) -> MarkdownMetadataValue:
+    found = newest_conflicts(warehouse, limit=MOST_CONFLICTS)
+    otherwise = "No conflict could be read." if found.unreadable else _NO_CONFLICT
+    return conflict_table(found.conflicts, otherwise=otherwise)
 
 
 def _metadata(run: RunReport, parts: Intake, table: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from ilyama_assets.gap_report import MOST_SHOWN, gap_table
 from ilyama_assets.tables import BATCH_LEDGER, ROW_CHANGES, SEQUENCE_GAPS, TELEMETRY_SAMPLES
 from ilyama_protocol.intake.sequences import SequenceKind
 from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres.gaps import ExplainedGap, GapFilter
 from ilyama_resources.postgres.resource import Records
-from ilyama_resources.postgres.sequences import ExplainedGap, GapFilter
 
 PORTION = 10_000
 """So many gaps are held in memory at a time."""
@@ -36,11 +36,11 @@ def sequence_gaps(records: Records, lake: DeltaLake) -> MaterializeResult[Any]:
         records.gateway.lock(f"table {SEQUENCE_GAPS.name}"),
         records.gateway.transaction() as tx,
     ):
-        gaps = _Counted(tx.sequences.in_portions(rows=PORTION))
+        gaps = _Counted(tx.gaps.in_portions(rows=PORTION))
         rows = pa.RecordBatchReader.from_batches(SEQUENCE_GAPS.schema, map(gaps_batch, gaps))
         version = lake.warehouse.renew(SEQUENCE_GAPS, rows)
-        widest = {kind: tx.sequences.widest(kind, limit=MOST_SHOWN) for kind in SequenceKind}
-        unlisted = tx.sequences.unlisted(GapFilter())
+        widest = {kind: tx.gaps.widest(kind, limit=MOST_SHOWN) for kind in SequenceKind}
+        unlisted = tx.gaps.unlisted(GapFilter())
     metadata: dict[str, Any] = {
         "dagster/row_count": gaps.count,
         "dagster/uri": str(lake.warehouse.location(SEQUENCE_GAPS.name)),

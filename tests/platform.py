@@ -16,7 +16,7 @@ from ilyama_protocol.governance.policies import FirstSchema
 from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.landing.directory import Landing
 from ilyama_resources.postgres import Gateway
-from ilyama_resources.postgres.sequences import GapFilter
+from ilyama_resources.postgres.gaps import GapFilter
 from ilyama_resources.settings import PREFIX, Settings
 from ilyama_resources.spark.sessions import spark_session
 from tests.command_line import run_ilyama
@@ -106,7 +106,7 @@ class Platform:
 
     def _gaps(self) -> list[Row]:
         with self.gateway.transaction() as tx:
-            gaps = tx.sequences.page(GapFilter(), after=None, limit=None)
+            gaps = tx.gaps.page(GapFilter(), after=None, limit=None)
         return [told.gap._asdict() | {"rejections": told.rejections} for told in gaps]
 
     def environment(self, **variables: str) -> dict[str, str]:

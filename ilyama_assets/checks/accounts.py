@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from dagster import AssetCheckResult, AssetCheckSeverity, asset_check
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ilyama_assets.automation import every_night
 from ilyama_assets.checks.reading import last_closed_drain, read, sample, until
-from ilyama_assets.checks.reports import SAMPLE_ROWS, report
+from ilyama_assets.checks.reports import report
+from ilyama_assets.markdown import LONGEST_CELL
 from ilyama_assets.tables import (
     BATCH_LEDGER,
     KEY_CONFLICTS,
@@ -19,7 +19,7 @@ from ilyama_assets.tables import (
     REJECTED_BATCHES,
     SCHEMA_OBSERVATIONS,
 )
-from ilyama_protocol.canonical import canonical_hash
+from ilyama_assets.transforms.wrong_fingerprints import wrong_fingerprints
 from ilyama_protocol.intake.conflicts import ConflictKind
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.resource import Records
@@ -106,25 +106,20 @@ def columns_hash_to_their_schema(spark: Spark, lake: DeltaLake) -> AssetCheckRes
     """Compute the fingerprint of each schema anew."""
     observed = read(spark.spark_session, lake.warehouse, SCHEMA_OBSERVATIONS)
     told = observed.where("columns IS NOT NULL").groupBy("source_table", "schema_hash", "columns")
-    schemas = told.agg(F.min("drain_id").alias("first_drain")).toArrow().to_pylist()
-    wrong = [schema for schema in schemas if not _is_fingerprinted(schema)]
+    schemas = told.agg(F.min("drain_id").alias("first_drain"))
+    wrong = wrong_fingerprints(schemas)
+    count = wrong.count()
     return report(
         asset=SCHEMA_OBSERVATIONS.name,
         check="columns_hash_to_their_schema",
-        passed=not wrong,
-        counts={"observations": observed.count(), "schemas": len(schemas), "wrong": len(wrong)},
-        sample=wrong[:SAMPLE_ROWS],
+        passed=count == 0,
+        counts={"observations": observed.count(), "schemas": schemas.count(), "wrong": count},
+        sample=sample(wrong, wrong.columns) if count else [],
         advice=(
             "Intake keeps no columns that do not hash to `schema_hash`, so another writer added "
             "these rows. Find it by the table's history, then remove them."
         ),
     )
-
-
-def _is_fingerprinted(schema: Mapping[str, Any]) -> bool:
-    columns = msgspec.json.decode(schema["columns"])
-    described = {"columns": columns, "table_name": schema["source_table"]}
-    return canonical_hash(described) == str(schema["schema_hash"])
 
 
 @asset_check(
@@ -140,21 +135,26 @@ def values_fit_their_columns(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
         F.count("*").alias("values"),
         F.countDistinct("owner_id").alias("devices"),
         F.max("ts").alias("last"),
-        F.max_by("value", "ts").alias("an example"),
+        F.max_by(_as_long_as_shown("value"), "ts").alias("an example"),
     )
-    found = keys.orderBy(F.desc("values"), "key").toArrow().to_pylist()
+    count = keys.count()
     return report(
         asset=QUARANTINED_DATAPOINTS.name,
         check="values_fit_their_columns",
-        passed=not found,
-        counts={"keys": len(found), "values set apart": sum(key["values"] for key in found)},
-        sample=found[:SAMPLE_ROWS],
+        passed=count == 0,
+        counts={"keys": count, "values set apart": apart.count()},
+        sample=sample(keys.orderBy(F.desc("values"), "key"), keys.columns) if count else [],
         advice=(
             "The rows are whole in `row_changes` and `telemetry_samples`. Let the firmware send "
             "values of the type it declares, or declare the type that it sends."
         ),
         severity=AssetCheckSeverity.WARN,
     )
+
+
+def _as_long_as_shown(column: str) -> Column:
+    """A text, of which no more travels than a report tells."""
+    return F.substring(column, 1, LONGEST_CELL + 1)
 
 
 ACCOUNT_CHECKS = [

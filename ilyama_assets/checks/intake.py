@@ -6,7 +6,7 @@ is held. What is reported here is what was found then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dagster import AssetCheckResult, AssetCheckSpec
 
@@ -20,6 +20,7 @@ from ilyama_assets.tables import (
     STATE_DATAPOINT,
     TELEMETRY_SAMPLES,
 )
+from ilyama_resources.delta.data_files import TableContract
 
 LEDGER_BALANCE = "ledger_balance"
 ONE_ROW_PER_KEY = "one_row_per_dedup_key"
@@ -71,7 +72,19 @@ INTAKE_CHECKS = [
 
 def intake_check_results(run: RunReport) -> Iterator[AssetCheckResult]:
     """The reports of a run's drains."""
-    yield report(
+    yield _balance(run)
+    yield _repeats(run, ROW_CHANGES, ONE_ROW_PER_KEY, "key", run.repeated_keys)
+    yield _repeats(run, TELEMETRY_SAMPLES, ONE_SAMPLE_PER_PLACE, "key", run.repeated_samples)
+    for contract in (METRIC_DATAPOINT, STATE_DATAPOINT):
+        points = run.repeated_points.get(contract.name, [])
+        yield _repeats(run, contract, ONE_VALUE_PER_MOMENT, "datapoint_id", points)
+        for rule in DATAPOINT_RULES:
+            yield _breaches(run, contract, rule)
+
+
+def _balance(run: RunReport) -> AssetCheckResult:
+    """Whether every message and row was accounted for."""
+    return report(
         asset=BATCH_LEDGER.name,
         check=LEDGER_BALANCE,
         passed=run.received == run.accounted and not run.unbalanced,
@@ -80,44 +93,32 @@ def intake_check_results(run: RunReport) -> Iterator[AssetCheckResult]:
         sample=[{"place": place} for place in run.unbalanced],
         advice=_HELD,
     )
-    yield report(
-        asset=ROW_CHANGES.name,
-        check=ONE_ROW_PER_KEY,
-        passed=not run.repeated_keys,
-        counts={"rows written": run.written[ROW_CHANGES.name], "repeated": len(run.repeated_keys)},
-        sample=[{"key": key} for key in run.repeated_keys],
+
+
+def _repeats(
+    run: RunReport, contract: TableContract, check: str, label: str, found: Sequence[str]
+) -> AssetCheckResult:
+    """Whether rows of a table share what is to be one row's."""
+    return report(
+        asset=contract.name,
+        check=check,
+        passed=not found,
+        counts={"rows written": run.written[contract.name], "repeated": len(found)},
+        sample=[{label: repeated} for repeated in found],
         advice=_HELD,
     )
-    yield report(
-        asset=TELEMETRY_SAMPLES.name,
-        check=ONE_SAMPLE_PER_PLACE,
-        passed=not run.repeated_samples,
+
+
+def _breaches(run: RunReport, contract: TableContract, rule: str) -> AssetCheckResult:
+    """Whether rows that break a rule were split off."""
+    return report(
+        asset=contract.name,
+        check=f"{rule}_on_write",
+        passed=not run.rule_breaches[rule],
         counts={
-            "rows written": run.written[TELEMETRY_SAMPLES.name],
-            "repeated": len(run.repeated_samples),
+            "rows written": run.written[contract.name],
+            "rows in breach": run.rule_breaches[rule],
+            "rows quarantined": run.quarantined[rule],
         },
-        sample=[{"key": key} for key in run.repeated_samples],
         advice=_HELD,
     )
-    for contract in (METRIC_DATAPOINT, STATE_DATAPOINT):
-        repeated = run.repeated_points.get(contract.name, [])
-        yield report(
-            asset=contract.name,
-            check=ONE_VALUE_PER_MOMENT,
-            passed=not repeated,
-            counts={"rows written": run.written[contract.name], "repeated": len(repeated)},
-            sample=[{"datapoint_id": found} for found in repeated],
-            advice=_HELD,
-        )
-        for rule in DATAPOINT_RULES:
-            yield report(
-                asset=contract.name,
-                check=f"{rule}_on_write",
-                passed=not run.rule_breaches[rule],
-                counts={
-                    "rows written": run.written[contract.name],
-                    "rows in breach": run.rule_breaches[rule],
-                    "rows quarantined": run.quarantined[rule],
-                },
-                advice=_HELD,
-            )

@@ -1,6 +1,10 @@
 """Checks of datapoints against the registries: what they name exists, and is of one kind."""
 
-from collections.abc import Callable, Collection, Mapping
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from dagster import (
@@ -9,11 +13,11 @@ from dagster import (
     AssetCheckSeverity,
     asset_check,
 )
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ilyama_assets.automation import every_night
-from ilyama_assets.checks.reading import last_closed_drain, read, until
+from ilyama_assets.checks.reading import last_closed_drain, read, sample, until
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
 from ilyama_assets.tables import METRIC_DATAPOINT, STATE_DATAPOINT
 from ilyama_protocol.intake.datapoints import (
@@ -23,7 +27,7 @@ from ilyama_protocol.intake.datapoints import (
 )
 from ilyama_resources.delta.data_files import TableContract
 from ilyama_resources.lake import DeltaLake
-from ilyama_resources.postgres import Transaction
+from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.spark.resource import Spark
 
@@ -45,6 +49,9 @@ _NAMED: Final = {
     "event": "event_id",
 }
 """What a datapoint names, and where it does."""
+
+PORTION: Final = 1_000
+"""So many of the names are held in memory at a time."""
 
 Names = Collection[str]
 
@@ -93,6 +100,44 @@ def keys_of_two_kinds(metrics: DataFrame, states: DataFrame) -> DataFrame:
     )
 
 
+class NamesLookedUp:
+    """The names of datapoints: how many there are, and which of them nobody knows."""
+
+    def __init__(self) -> None:
+        self.sorts: Counter[str] = Counter()
+        self.unknown = 0
+        self.rows = 0
+        """How many rows have an unknown one."""
+        self.sample: list[dict[str, Any]] = []
+
+    def add(self, tx: Transaction, named: Collection[Row]) -> None:
+        """Look some of the names up."""
+        by_sort: dict[str, list[str]] = {}
+        for one in named:
+            by_sort.setdefault(one["what"], []).append(one["name"])
+        unknown = {what: _UNKNOWN[what](tx, names) for what, names in by_sort.items()}
+        offending = [one.asDict() for one in named if one["name"] in unknown[one["what"]]]
+        self.sorts.update({what: len(names) for what, names in by_sort.items()})
+        self.unknown += len(offending)
+        self.rows += sum(one["rows"] for one in offending)
+        self.sample = [*self.sample, *offending][:SAMPLE_ROWS]
+
+
+def names_looked_up(gateway: Gateway, points: DataFrame) -> NamesLookedUp:
+    """All that datapoints name, looked up a portion at a time."""
+    looked_up = NamesLookedUp()
+    for named in _portions(named_by(points)):
+        with gateway.transaction() as tx:
+            looked_up.add(tx, named)
+    return looked_up
+
+
+def _portions(rows: DataFrame) -> Iterator[list[Row]]:
+    coming = rows.toLocalIterator()
+    while portion := [*islice(coming, PORTION)]:
+        yield portion
+
+
 def _foreign_key_check(contract: TableContract) -> AssetChecksDefinition:
     @asset_check(
         asset=contract.name,
@@ -104,20 +149,14 @@ def _foreign_key_check(contract: TableContract) -> AssetChecksDefinition:
         # What a drain names is registered when it is closed.
         closed = last_closed_drain(records.gateway)
         points = until(read(spark.spark_session, lake.warehouse, contract), closed)
-        named = named_by(points).toArrow().to_pylist()
-        by_sort: dict[str, list[str]] = {}
-        for one in named:
-            by_sort.setdefault(one["what"], []).append(one["name"])
-        with records.gateway.transaction() as tx:
-            unknown = {what: _UNKNOWN[what](tx, names) for what, names in by_sort.items()}
-        offending = [one for one in named if one["name"] in unknown[one["what"]]]
+        found = names_looked_up(records.gateway, points)
         return report(
             asset=contract.name,
             check="foreign_keys",
-            passed=not offending,
-            counts={f"{what}s": len(names) for what, names in sorted(by_sort.items())}
-            | {"unknown": len(offending), "rows with one": sum(one["rows"] for one in offending)},
-            sample=offending[:SAMPLE_ROWS],
+            passed=found.unknown == 0,
+            counts={f"{what}s": count for what, count in sorted(found.sorts.items())}
+            | {"unknown": found.unknown, "rows with one": found.rows},
+            sample=found.sample,
             advice=(
                 "Intake registers what it writes. Either another writer added these rows, or the "
                 "records were restored from a backup older than the tables."
@@ -138,15 +177,14 @@ def one_kind_per_key(spark: Spark, lake: DeltaLake) -> AssetCheckResult:
     """List the keys whose columns were never announced and hold values of two kinds."""
     session, warehouse = spark.spark_session, lake.warehouse
     metrics, states = (read(session, warehouse, c) for c in (METRIC_DATAPOINT, STATE_DATAPOINT))
-    found: list[dict[str, Any]] = (
-        keys_of_two_kinds(metrics, states).orderBy("key").toArrow().to_pylist()
-    )
+    keys = keys_of_two_kinds(metrics, states)
+    count = keys.count()
     return report(
         asset=STATE_DATAPOINT.name,
         check=ONE_KIND_PER_KEY,
-        passed=not found,
-        counts={"keys of two kinds": len(found)},
-        sample=found[:SAMPLE_ROWS],
+        passed=count == 0,
+        counts={"keys of two kinds": count},
+        sample=sample(keys.orderBy("key"), keys.columns) if count else [],
         advice=(
             "The devices never announced these columns, so each value went by its own type. Let "
             "the firmware send `schema_columns`; from then on values that do not fit are set apart."

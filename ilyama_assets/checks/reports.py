@@ -15,6 +15,8 @@ from dagster import (
     TableSchema,
 )
 
+from ilyama_assets.markdown import shortened
+
 SAMPLE_ROWS = 10
 
 
@@ -57,4 +59,4 @@ def table_of(sample: Sequence[Mapping[str, Any]]) -> TableMetadataValue:
 
 
 def _cell(value: Any) -> str | int | float | bool | None:
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
+    return value if isinstance(value, int | float | bool | None) else shortened(str(value))

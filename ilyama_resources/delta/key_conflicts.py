@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import date
+from datetime import date, timedelta
 from hashlib import sha256
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -30,9 +30,14 @@ from ilyama_resources.delta.warehouse import Bounds, within
 
 MOST_SHOWN = 2_000
 """Of a content so many characters are shown; a row may be half a mebibyte long."""
+RECENT_DAYS: Final = 7
+"""Conflicts of so many days are told to whoever looks at the platform as a whole."""
+MOST_FILES: Final = 64
+"""So many files are read for the newest conflicts."""
 _TABLE = "key_conflicts"
 _COLUMNS = ("device_id", "source_table", "kind", "key", "first", "other", "arrivals")
-_AT_ONCE = 1024
+_AT_ONCE = 128
+"""Each of so many rows may be a mebibyte long."""
 
 
 class ConflictFilter(NamedTuple):
@@ -62,6 +67,10 @@ class ListedConflict(NamedTuple):
     first: str
     other: str
     arrivals: int
+
+    def again(self, before: ListedConflict) -> ListedConflict:
+        """It with the arrivals that were known before."""
+        return self._replace(arrivals=before.arrivals + self.arrivals)
 
     def told(self) -> dict[str, Any]:
         """It as one mapping."""
@@ -94,7 +103,7 @@ def conflicts_page(
 ) -> FoundConflicts:
     """The next conflicts, newest day first, then by device, table, kind and key."""
     reader, found = _Reader(root), list[ListedConflict]()
-    for day, files in groupby(reader.files(wanted), key=attrgetter("day")):
+    for day, files in groupby(reader.files(_bounds(wanted)), key=attrgetter("day")):
         if after is not None and day > after.day:
             continue
         begin = after if after is not None and day == after.day else None
@@ -105,14 +114,34 @@ def conflicts_page(
     return FoundConflicts(found, reader.unreadable.files)
 
 
-def arrivals_on(root: Path, day: date) -> FoundArrivals:
-    """How often other content came under keys that were taken, on a day."""
+def newest_conflicts(root: Path, *, limit: int) -> FoundConflicts:
+    """Some of the conflicts that came last, those of the newest drains first.
+
+    However many files the table has, few are read: each conflict came at least as often as told.
+    """
+    reader, found = _Reader(root), dict[ConflictPlace, ListedConflict]()
+    files = sorted(reader.files({}), key=attrgetter("day", "last_drain"), reverse=True)
+    for conflict in chain.from_iterable(map(reader.conflicts, files[:MOST_FILES])):
+        known = found.get(conflict.place)
+        found[conflict.place] = conflict.again(known) if known else conflict
+        if len(found) >= limit:
+            break
+    return FoundConflicts([*found.values()], reader.unreadable.files)
+
+
+def recent_arrivals(root: Path, *, today: date) -> FoundArrivals:
+    """How often other content came under keys that were taken, in the days up to today."""
     reader, total = _Reader(root), 0
-    for file in reader.files(ConflictFilter(day=day)):
+    for file in reader.files({PARTITION: (first_recent_day(today), today)}):
         for batch in reader.batches(file, ["arrivals"]):
             total += pc.sum(batch["arrivals"]).as_py() or 0
     unreadable = reader.unreadable.files
     return FoundArrivals(None if _TABLE in unreadable else total, unreadable)
+
+
+def first_recent_day(today: date) -> date:
+    """The day since when conflicts are recent."""
+    return today - timedelta(days=RECENT_DAYS - 1)
 
 
 class _File(NamedTuple):
@@ -122,6 +151,7 @@ class _File(NamedTuple):
     first_device: str
     last_device: str | None
     path: str
+    last_drain: int
 
 
 class _Reader:
@@ -131,11 +161,8 @@ class _Reader:
         self._root = root
         self.unreadable = Unreadable(root)
 
-    def files(self, wanted: ConflictFilter) -> list[_File]:
+    def files(self, bounds: Bounds) -> list[_File]:
         """Those that may have such conflicts: newest days first, then by their first device."""
-        bounds: Bounds = {
-            name: (value, value) for name, value in wanted._asdict().items() if value is not None
-        }
         table, found = self._root / _TABLE, list[_File]()
         with self.unreadable.noted(table), suppress(TableNotFoundError):
             actions = pa.table(DeltaTable(table).get_add_actions(flatten=True))
@@ -149,12 +176,23 @@ class _Reader:
             for batch in opened.iter_batches(_AT_ONCE, columns=columns):
                 yield batch.select(columns)
 
+    def conflicts(self, file: _File) -> Iterator[ListedConflict]:
+        """What a file lists, as far as it can be read."""
+        for batch in self.batches(file, list(_COLUMNS)):
+            yield from _listed(file.day, batch)
+
 
 def _file(action: dict[str, Any]) -> _File:
     has_nameless = bool(action.get("null_count.device_id"))
     lowest = "" if has_nameless else action.get("min.device_id") or ""
     path = f"{_TABLE}/{action['path']}"
-    return _File(action[f"partition.{PARTITION}"], lowest, action.get("max.device_id"), path)
+    day, highest = action[f"partition.{PARTITION}"], action.get("max.device_id")
+    return _File(day, lowest, highest, path, action.get("max.drain_id") or 0)
+
+
+def _bounds(wanted: ConflictFilter) -> Bounds:
+    asked = wanted._asdict().items()
+    return {name: (value, value) for name, value in asked if value is not None}
 
 
 def _newest_first(file: _File) -> int:
@@ -194,21 +232,23 @@ class _DayPage:
 
     def _add(self, rows: pa.RecordBatch) -> None:
         """Take up conflicts; others are dropped as soon as enough come before them."""
-        columns = (column.to_pylist() for column in rows.columns)
-        for device_id, source_table, kind, key, first, other, arrivals in zip(
-            *columns, strict=True
-        ):
-            digest = sha256(msgspec.json.encode((first, other))).hexdigest()
-            place = ConflictPlace(self._day, device_id or "", source_table, kind, key, digest)
+        for conflict in _listed(self._day, rows):
+            place = conflict.place
             if self._after is not None and place <= self._after:
                 continue
             known = self._kept.get(place)
-            before = 0 if known is None else known.arrivals
-            shown = (first[:MOST_SHOWN], other[:MOST_SHOWN])
-            self._kept[place] = ListedConflict(place, *shown, before + arrivals)
+            self._kept[place] = conflict.again(known) if known else conflict
             if len(self._kept) > 2 * self._limit:
                 near = sorted(self._kept)[: self._limit]
                 self._kept = {place: self._kept[place] for place in near}
+
+
+def _listed(day: date, rows: pa.RecordBatch) -> Iterator[ListedConflict]:
+    columns = (column.to_pylist() for column in rows.columns)
+    for device_id, source_table, kind, key, first, other, arrivals in zip(*columns, strict=True):
+        digest = sha256(msgspec.json.encode((first, other))).hexdigest()
+        place = ConflictPlace(day, device_id or "", source_table, kind, key, digest)
+        yield ListedConflict(place, first[:MOST_SHOWN], other[:MOST_SHOWN], arrivals)
 
 
 def _narrowed(rows: pa.RecordBatch, wanted: ConflictFilter) -> pa.RecordBatch:

@@ -31,6 +31,7 @@ from ilyama_resources.postgres.device_states import DeviceStates
 from ilyama_resources.postgres.devices import Devices
 from ilyama_resources.postgres.drains import Drains
 from ilyama_resources.postgres.events import Events
+from ilyama_resources.postgres.gaps import Gaps
 from ilyama_resources.postgres.governance.bindings import Bindings
 from ilyama_resources.postgres.governance.moved_devices import MovedDevices
 from ilyama_resources.postgres.governance.open_reviews import OpenReviews
@@ -106,6 +107,7 @@ class Transaction:
         self.registries = Registries(connection)
         self.derived_runs = DerivedRuns(connection)
         self.sequences = Sequences(connection)
+        self.gaps = Gaps(connection)
         self.warehouses = Warehouses(connection)
         self.policies = Policies(connection)
         self.bindings = Bindings(connection)

@@ -99,6 +99,8 @@ _UNDECIDED = and_(
 )
 """Whether the message broke the engine; rows that are staged otherwise were decided."""
 _ORDER = (REJECTION_REPLAY.c.received_at, REJECTION_REPLAY.c.rejection_id)
+_SIZED = (*_ORDER, REJECTION_REPLAY.c.payload_bytes)
+"""All that a segment is chosen by: the bytes of everything that waits may not fit in memory."""
 _SAME = REJECTION.c.rejection_id == REJECTION_REPLAY.c.rejection_id
 
 
@@ -214,7 +216,7 @@ class RejectionReplays:
     def place(self, segment_id: str, *, at_most_bytes: int) -> bool:
         """Give waiting replays of one day to a segment that will land; False when none waits."""
         query = (
-            select(REJECTION_REPLAY)
+            select(*_SIZED)
             .where(REJECTION_REPLAY.c.segment_id.is_(None), *_WAITS)
             .order_by(*_ORDER)
             .limit(MOST_IN_A_SEGMENT)

@@ -1,30 +1,13 @@
-"""Gaps: numbers of journals and telemetry that never came, and the rejections that explain them."""
+"""Gaps as the records keep them: numbers that never came, and rejected batches by their numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Label,
-    ScalarSelect,
-    Select,
-    Table,
-    Text,
-    and_,
-    cast,
-    delete,
-    exists,
-    func,
-    literal,
-    or_,
-    select,
-    tuple_,
-)
+from sqlalchemy import Connection, ScalarSelect, and_, delete, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.intake.sequences import (
@@ -36,23 +19,16 @@ from ilyama_protocol.intake.sequences import (
     without,
 )
 from ilyama_protocol.moments import utc
-from ilyama_resources.postgres.copying import copied, shown
+from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.pairs import these
-from ilyama_resources.postgres.rejections import RejectionState
-from ilyama_resources.postgres.schema import (
-    REJECTION,
-    SEQUENCE_GAP,
-    SEQUENCE_OVERFLOW,
-    SEQUENCE_REJECTION,
-)
+from ilyama_resources.postgres.schema import SEQUENCE_GAP, SEQUENCE_OVERFLOW, SEQUENCE_REJECTION
 
 MOST_GAPS = 1000
 """Of a journal no more gaps are listed: tables that are not replicated have numbers too."""
-MOST_LINKED = 10
-"""Of the rejections that explain a gap so many are named."""
 
 Scope = tuple[str, str, str, int]
 """Device, kind, name of the sequence, era."""
+SCOPE = ("device_id", "kind", "name", "era")
 
 
 class Gap(NamedTuple):
@@ -78,15 +54,6 @@ class Gap(NamedTuple):
         return size_of((self.first_missing, self.last_missing))
 
 
-class ExplainedGap(NamedTuple):
-    """A gap with the rejections of batches that had its numbers; some of them may be discarded."""
-
-    gap: Gap
-    rejections: int
-    discarded: int
-    rejection_ids: list[str]
-
-
 class RejectedBatch(NamedTuple):
     """A rejected batch whose numbers are known."""
 
@@ -102,33 +69,6 @@ class RejectedBatch(NamedTuple):
     era: int = 0
 
 
-class GapFilter(NamedTuple):
-    """Which gaps are asked for; what is None does not narrow."""
-
-    device_id: str | None = None
-    kind: SequenceKind | None = None
-    name: str | None = None
-
-
-class GapPlace(NamedTuple):
-    """Where a page of gaps ended."""
-
-    device_id: str
-    kind: str
-    name: str
-    era: int
-    first_missing: int
-
-
-class GapTotal(NamedTuple):
-    """The gaps of one kind of sequence, and at least how many numbers are missing beside them."""
-
-    kind: str
-    gaps: int
-    missing: int
-    unlisted: int
-
-
 class _Unlisted(NamedTuple):
     """What a drain did to the numbers that are missing and not listed."""
 
@@ -137,14 +77,12 @@ class _Unlisted(NamedTuple):
     added: int
 
 
-_COUNTED = ("device_id", "kind", "name", "era", "numbers")
+_COUNTED = (*SCOPE, "numbers")
 _FIELDS = [SEQUENCE_GAP.c[name] for name in Gap._fields]
-_MISSING = SEQUENCE_GAP.c.last_missing - SEQUENCE_GAP.c.first_missing + 1
-_ORDER = [SEQUENCE_GAP.c[name] for name in GapPlace._fields]
 
 
 class Sequences:
-    """The gaps of all sequences."""
+    """The gaps of all sequences, and rejected batches by their numbers."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -183,47 +121,6 @@ class Sequences:
             statement.on_conflict_do_update(index_elements=ours, set_=found), rows
         )
 
-    def page(
-        self, wanted: GapFilter, *, after: GapPlace | None, limit: int | None
-    ) -> list[ExplainedGap]:
-        """The next gaps, by device, kind, sequence and number."""
-        query = _explained(wanted)
-        if after is not None:
-            query = query.where(tuple_(*_ORDER) > tuple_(*map(literal, after)))
-        return list(map(_explained_gap, self._connection.execute(query.limit(limit))))
-
-    def in_portions(self, *, rows: int) -> Iterator[list[ExplainedGap]]:
-        """All gaps as they are at one moment, so many at a time."""
-        query = _explained(GapFilter()).execution_options(yield_per=rows)
-        for portion in self._connection.execute(query).partitions():
-            yield list(map(_explained_gap, portion))
-
-    def totals(self) -> list[GapTotal]:
-        """The gaps by kind."""
-        listed = select(SEQUENCE_GAP.c.kind, func.count(), func.sum(_MISSING))
-        numbers = SEQUENCE_OVERFLOW.c.numbers
-        overflow = select(SEQUENCE_OVERFLOW.c.kind, func.sum(numbers)).where(numbers > 0)
-        unlisted = _by_kind(self._connection, overflow.group_by(SEQUENCE_OVERFLOW.c.kind))
-        rows = self._connection.execute(listed.group_by(SEQUENCE_GAP.c.kind))
-        known = {kind: (count, int(numbers)) for kind, count, numbers in rows}
-        return [
-            GapTotal(kind, *known.get(kind, (0, 0)), unlisted.get(kind, 0))
-            for kind in sorted({*known, *unlisted})
-        ]
-
-    def unlisted(self, wanted: GapFilter) -> int:
-        """At least so many numbers are missing beside those in gaps."""
-        total = func.sum(SEQUENCE_OVERFLOW.c.numbers)
-        query = select(total).where(*_narrowed(SEQUENCE_OVERFLOW, wanted))
-        return int(self._connection.scalar(query) or 0)
-
-    def widest(self, kind: SequenceKind, *, limit: int) -> list[ExplainedGap]:
-        """The widest gaps of a kind, and of equal ones the newest first."""
-        query = _explained(GapFilter(kind=kind)).order_by(None)
-        first = (_MISSING.desc(), SEQUENCE_GAP.c.opened_in.desc(), *_ORDER)
-        rows = self._connection.execute(query.order_by(*first).limit(limit))
-        return list(map(_explained_gap, rows))
-
     def forget_rejections(self, *, received_before: datetime) -> int:
         """Forget rejected batches that came long ago and have no number of an open gap.
 
@@ -231,8 +128,9 @@ class Sequences:
         """
         old = SEQUENCE_REJECTION.c.received_at < received_before
         is_telemetry = SEQUENCE_REJECTION.c.kind == SequenceKind.TELEMETRY
-        meets_gap = and_(is_telemetry, exists().where(_has_numbers()).correlate(SEQUENCE_REJECTION))
-        return self._connection.execute(delete(SEQUENCE_REJECTION).where(old, ~meets_gap)).rowcount
+        is_of_gap = and_(is_telemetry, SEQUENCE_REJECTION.c.last_number <= _end_of_gap_before())
+        forgotten = delete(SEQUENCE_REJECTION).where(old, is_of_gap.is_not(True))
+        return self._connection.execute(forgotten).rowcount
 
     def _known(self, scopes: Iterable[tuple[str, str]]) -> dict[Scope, list[Gap]]:
         pair = tuple_(SEQUENCE_GAP.c.device_id, SEQUENCE_GAP.c.name)
@@ -331,55 +229,14 @@ def _listed(
     return widest[: max(room, 0)], sum(gap.missing for gap in widest[max(room, 0) :])
 
 
-def _by_kind(connection: Connection, query: Select[Any]) -> Mapping[str, int]:
-    return {kind: int(numbers) for kind, numbers in connection.execute(query)}
-
-
-_SAME = ("device_id", "kind", "name", "era")
-_LINKED = SEQUENCE_REJECTION.outerjoin(
-    REJECTION, REJECTION.c.rejection_id == SEQUENCE_REJECTION.c.rejection_id
-)
-_CAME = REJECTION.c.state == RejectionState.ACCEPTED.value
-_DISCARDED = REJECTION.c.state == RejectionState.DISCARDED.value
-
-
-def _has_numbers() -> ColumnElement[bool]:
-    """Whether a rejected batch had numbers of a gap."""
-    same = [SEQUENCE_REJECTION.c[name] == SEQUENCE_GAP.c[name] for name in _SAME]
-    overlaps = and_(
-        SEQUENCE_REJECTION.c.first_number <= SEQUENCE_GAP.c.last_missing,
-        SEQUENCE_REJECTION.c.last_number >= SEQUENCE_GAP.c.first_missing,
+def _end_of_gap_before() -> ScalarSelect[int]:
+    """Where the last gap ends that begins at or before the numbers of a rejected batch."""
+    gap, batch = SEQUENCE_GAP.c, SEQUENCE_REJECTION.c
+    query = (
+        select(gap.last_missing)
+        .where(*(gap[name] == batch[name] for name in SCOPE))
+        .where(gap.first_missing <= batch.first_number)
+        .order_by(gap.first_missing.desc())
+        .limit(1)
     )
-    return and_(*same, overlaps)
-
-
-def _explains() -> ColumnElement[bool]:
-    """Whether a rejected batch had numbers of a gap, and was not accepted since."""
-    return and_(_has_numbers(), or_(REJECTION.c.state.is_(None), ~_CAME))
-
-
-def _rejections(*which: ColumnElement[bool]) -> ScalarSelect[int]:
-    query = select(func.count()).select_from(_LINKED).where(_explains(), *which)
-    return query.correlate(SEQUENCE_GAP).scalar_subquery()
-
-
-def _rejection_ids() -> Label[Any]:
-    rejection_id = cast(SEQUENCE_REJECTION.c.rejection_id, Text)
-    query = select(rejection_id).select_from(_LINKED).where(_explains())
-    first = query.order_by(SEQUENCE_REJECTION.c.received_at).limit(MOST_LINKED)
-    return func.array(first.correlate(SEQUENCE_GAP).scalar_subquery()).label("rejection_ids")
-
-
-def _explained(wanted: GapFilter) -> Select[Any]:
-    told = (_rejections(), _rejections(_DISCARDED), _rejection_ids())
-    return select(*_FIELDS, *told).where(*_narrowed(SEQUENCE_GAP, wanted)).order_by(*_ORDER)
-
-
-def _explained_gap(row: Any) -> ExplainedGap:
-    *gap, rejections, discarded, ids = row
-    return ExplainedGap(Gap(*gap), rejections, discarded, list(ids))
-
-
-def _narrowed(table: Table, wanted: GapFilter) -> list[ColumnElement[bool]]:
-    named = zip(GapFilter._fields, wanted, strict=True)
-    return [table.c[name] == shown(value) for name, value in named if value is not None]
+    return query.correlate(SEQUENCE_REJECTION).scalar_subquery()

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field, model_validator
 
 from ilyama_protocol.intake.sequences import SequenceKind
-from ilyama_resources.postgres.sequences import ExplainedGap, GapFilter, GapPlace
+from ilyama_resources.postgres.gaps import ExplainedGap, GapFilter, GapPlace
 from ilyama_service.api.cursors import Page, PageQuery, decode_cursor, page_of
 from ilyama_service.api.errors import documented
 from ilyama_service.api.naming import OLD_LINEAGE
@@ -29,7 +29,8 @@ class GapItem(BaseModel):
     opened_at: datetime
     opened_in: int = Field(description="Drain that showed the gap.")
     rejections: int = Field(
-        description="Rejected batches that had numbers of it and were not accepted since."
+        description="Rejected batches that had numbers of it and were not accepted since; of a "
+        "journal the 1,000 that begin last before its end are looked at."
     )
     discarded: int = Field(description="How many of these somebody discarded.")
     rejection_ids: list[str] = Field(description="The first of them.")
@@ -64,7 +65,7 @@ def list_gaps(
     """Gaps, by device, kind, sequence and number."""
     after = decode_cursor(query.cursor, GapPlace)
     with parts.gateway.transaction() as tx:
-        found = tx.sequences.page(query.filter, after=after, limit=query.limit + 1)
+        found = tx.gaps.page(query.filter, after=after, limit=query.limit + 1)
     gaps, cursor = page_of(found, limit=query.limit, place=_place)
     return Page(items=[_item(gap) for gap in gaps], next_cursor=cursor)
 

@@ -6,7 +6,8 @@ from itertools import groupby
 import msgspec
 
 from ilyama_protocol.intake.sequences import SequenceKind
-from ilyama_resources.postgres.sequences import ExplainedGap, Gap, GapFilter
+from ilyama_resources.postgres.gaps import ExplainedGap, GapFilter
+from ilyama_resources.postgres.sequences import Gap
 from ilyama_service.cli.consoles import console
 from ilyama_service.cli.records import records, safe
 
@@ -14,8 +15,8 @@ from ilyama_service.cli.records import records, safe
 def list_gaps(wanted: GapFilter, *, limit: int, as_json: bool) -> None:
     """List gaps, by device, kind, sequence and number."""
     with records() as (_, gateway), gateway.transaction() as tx:
-        gaps = tx.sequences.page(wanted, after=None, limit=limit)
-        unlisted = tx.sequences.unlisted(wanted)
+        gaps = tx.gaps.page(wanted, after=None, limit=limit)
+        unlisted = tx.gaps.unlisted(wanted)
     lines = map(_json, gaps) if as_json else _lines(gaps, unlisted)
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -15,6 +15,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from ilyama_resources.delta.key_conflicts import RECENT_DAYS
 from ilyama_resources.embedded.java import find_java
 from ilyama_resources.embedded.ports import LOOPBACK, is_free, seen_from_here
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
@@ -290,8 +291,9 @@ def _show_books(status: Status) -> None:
     if status.journal_missing_hint:
         told = f"hint       {status.journal_missing_hint:,} or more numbers of journals never came"
         console.print(f"{told}: see `ilyama gaps`", highlight=False)
-    if status.key_conflicts_today:
-        told = f"conflicts  {status.key_conflicts_today:,} today: see `ilyama conflicts`"
+    if status.recent_key_conflicts:
+        count = f"{status.recent_key_conflicts:,} in {RECENT_DAYS} days"
+        told = f"conflicts  {count}: see `ilyama conflicts`"
         console.print(told, style="yellow", highlight=False)
 
 
@@ -302,7 +304,7 @@ def _show_unreadable(status: Status) -> None:
         )
         console.print(told, style="yellow", highlight=False)
     for file in status.unreadable_conflicts:
-        told = f"unreadable {file}: its key conflicts of today are not counted"
+        told = f"unreadable {file}: its key conflicts are not counted"
         console.print(told, style="yellow", markup=False, highlight=False)
 
 

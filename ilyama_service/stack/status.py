@@ -9,7 +9,7 @@ import msgspec
 
 from ilyama_protocol.governance.reviews import OPEN
 from ilyama_protocol.intake.sequences import SequenceKind
-from ilyama_resources.delta.key_conflicts import arrivals_on
+from ilyama_resources.delta.key_conflicts import recent_arrivals
 from ilyama_resources.embedded.postgres_server import EmbeddedPostgres
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.landing.directory import Landing
@@ -62,8 +62,8 @@ class Status(msgspec.Struct):
     """Telemetry batches that never came, by the gaps of their numbers."""
     journal_missing_hint: int | None = None
     """Numbers of journals that never came; a hint, as tables that are not replicated have some."""
-    key_conflicts_today: int | None = None
-    """How often other content came today under a key that was taken."""
+    recent_key_conflicts: int | None = None
+    """How often other content came in the last days under a key that was taken."""
     unreadable_conflicts: list[str] = []
     """Files of those conflicts that cannot be read, below the warehouse."""
 
@@ -79,8 +79,8 @@ def status_of(settings: Settings) -> Status:
     running = supervisor.running
     status = Status(running, part_healths(settings, supervisor))
     status.unreadable_segments = Landing(settings.landing).unreadable()
-    conflicts = arrivals_on(settings.warehouse, datetime.now(UTC).date())
-    status.key_conflicts_today, status.unreadable_conflicts = conflicts
+    conflicts = recent_arrivals(settings.warehouse, today=datetime.now(UTC).date())
+    status.recent_key_conflicts, status.unreadable_conflicts = conflicts
     url = settings.postgres_url
     if url is None and (endpoint := EmbeddedPostgres(settings).endpoint()) is not None:
         url = endpoint.url
@@ -142,7 +142,7 @@ def _add_intake(status: Status, tx: Transaction, *, now: datetime) -> None:
     if last is not None and last.closed_at is not None:
         age = (now - last.closed_at).total_seconds()
         status.last_drain = LastDrain(last.drain_id, last.day, last.closed_at, round(age, 1))
-    missing = {total.kind: total.missing + total.unlisted for total in tx.sequences.totals()}
+    missing = {total.kind: total.missing + total.unlisted for total in tx.gaps.totals()}
     status.telemetry_missing = missing.get(SequenceKind.TELEMETRY, 0)
     status.journal_missing_hint = missing.get(SequenceKind.ROWS, 0)
     status.rows_today = tx.ledger.rows_new_on(now.date())

@@ -99,7 +99,7 @@ def test_the_status_tells_missing_numbers_and_the_conflicts_of_today(
     status = status_of(platform_without_spark.settings)
 
     told = [
-        (s.telemetry_missing, s.journal_missing_hint, s.key_conflicts_today)
+        (s.telemetry_missing, s.journal_missing_hint, s.recent_key_conflicts)
         for s in (before, status)
     ]
     assert told == [(0, 0, 0), (2, 95, 7)]
@@ -129,5 +129,5 @@ def test_a_torn_file_of_today_is_told_by_status_and_api(
     status, told = status_of(platform_without_spark.settings), own_api.get("/v1/conflicts")
 
     name = str(torn.relative_to(warehouse.root))
-    assert (status.key_conflicts_today, status.unreadable_conflicts) == (7, [name])
+    assert (status.recent_key_conflicts, status.unreadable_conflicts) == (7, [name])
     assert ([item["arrivals"] for item in told["items"]], told["unreadable"]) == ([7], [name])

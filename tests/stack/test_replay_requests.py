@@ -7,12 +7,13 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import create_engine, func, select, update
+from sqlalchemy import create_engine, event, func, select, update
 
 from ilyama_assets.drains.closing import close_drain
 from ilyama_assets.drains.encoding import Encoder
@@ -28,6 +29,7 @@ from ilyama_protocol.moments import day_of, utc
 from ilyama_resources.landing.directory import Landing
 from ilyama_resources.landing.replays import ReplayLanding, ReplaysCannotLand
 from ilyama_resources.landing.segment_files import read_messages
+from ilyama_resources.postgres.rejection_replays import RejectionReplays
 from ilyama_resources.postgres.rejections import Rejection, RejectionFilter, RejectionState
 from ilyama_resources.postgres.schema import REJECTION_REPLAY
 from ilyama_service import rejections
@@ -173,6 +175,28 @@ def test_a_disk_that_fails_for_the_moment_costs_no_replay(
             _land(platform)
     _land(platform)
     assert [message.payload for message in _landed(platform, rejection)] == [b"no json"]
+
+
+def test_of_replays_that_wait_only_those_of_the_next_segment_are_read_with_their_bytes(
+    platform_without_spark: Platform,
+) -> None:
+    platform = platform_without_spark
+    names = [_rejected(platform, drain_id=number).rejection_id for number in (1, 2, 3)]
+    for name in names:
+        _replay(platform, name, b"mended " * 10)
+    reads: list[str] = []
+    engine = create_engine(platform.gateway.url)
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        reads.append(statement)
+
+    with engine.connect() as connection:
+        replays = RejectionReplays(connection)
+        assert replays.place("first", at_most_bytes=100)
+        assert not any("corrected" in statement for statement in reads)
+        assert [len(replay.corrected or b"") for replay in replays.of_segment("first")] == [70]
+    engine.dispose()
 
 
 def _landed(platform: Platform, rejection: Rejection) -> list[Message]:

@@ -1,22 +1,28 @@
 """What a person sees of gaps, conflicts and schemas that wait, in the UI and on a terminal."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from dagster import (
     AssetCheckResult,
+    AssetCheckSeverity,
     MarkdownMetadataValue,
     MaterializeResult,
     TableMetadataValue,
 )
 
-from ilyama_assets.checks.waiting import no_schema_waits_for_a_person, no_telemetry_is_missing
+from ilyama_assets.checks.waiting import (
+    no_key_came_with_other_content,
+    no_schema_waits_for_a_person,
+    no_telemetry_is_missing,
+)
 from ilyama_assets.drains.running import RunReport
-from ilyama_assets.intake import newest_conflicts
+from ilyama_assets.intake import results_of
 from ilyama_assets.sequence_gaps import sequence_gaps
-from ilyama_assets.tables import KEY_CONFLICTS
+from ilyama_assets.tables import INTAKE_TABLES, KEY_CONFLICTS
 from ilyama_protocol.intake.sequences import Island, SequenceChange, SequenceKind
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres.sequences import RejectedBatch
@@ -145,20 +151,51 @@ def test_the_page_of_gaps_shows_the_widest_with_what_explains_them(
     assert f"| {EPOCH} | 0 | 20 to 29 | 10 |" in journal
 
 
-def test_the_page_of_conflicts_shows_the_newest_after_a_run_that_listed_some(
+def test_the_page_of_conflicts_shows_the_newest_whatever_the_run_listed(
     platform_without_spark: Platform,
 ) -> None:
-    warehouse, run = platform_without_spark.warehouse, RunReport()
     day = utc(NOW).date()
-    list_conflicts(warehouse, {conflict(1, other="x" * 999): 7}, drain_id=1, day=day)
-    quiet = _markdown(newest_conflicts(run, warehouse.root))
-    run.written[KEY_CONFLICTS.name] = 1
-    *_, line = _markdown(newest_conflicts(run, warehouse.root)).splitlines()
+    before = _conflicts_of_a_quiet_run(platform_without_spark)
+    told = {conflict(1, other="x" * 999): 7}
+    list_conflicts(platform_without_spark.warehouse, told, drain_id=1, day=day)
+    *_, line = _conflicts_of_a_quiet_run(platform_without_spark).splitlines()
 
-    assert "`ilyama conflicts`" in quiet
+    assert before == "No key has come with other content."
     assert line == (
         f'| {day} | acme/dev-1 | pumps | row | {{"commit\\_seq":1}} | a | {"x" * 200}… | 7 |'
     )
+
+
+def _conflicts_of_a_quiet_run(platform: Platform) -> str:
+    parts: Any = _Has(gateway=platform.gateway, warehouse=platform.warehouse)
+    for contract in INTAKE_TABLES:
+        platform.warehouse.ensure(contract)
+    results = {
+        result.asset_key.path[0]: result.metadata or {}
+        for result in results_of(RunReport(), parts)
+        if isinstance(result, MaterializeResult) and result.asset_key
+    }
+    return _markdown(results[KEY_CONFLICTS.name]["newest conflicts"])
+
+
+def test_other_content_under_a_key_is_warned_of_for_a_week(
+    platform_without_spark: Platform,
+) -> None:
+    lake = _Has(warehouse=platform_without_spark.warehouse)
+    today = datetime.now(UTC).date()
+    long_ago, last_night = (today - timedelta(days=days) for days in (9, 1))
+    list_conflicts(lake.warehouse, {conflict(1): 5}, drain_id=1, day=long_ago)
+    quiet = no_key_came_with_other_content(lake)
+    list_conflicts(lake.warehouse, {conflict(2): 7}, drain_id=2, day=last_night)
+    found = no_key_came_with_other_content(lake)
+
+    assert isinstance(quiet, AssetCheckResult)
+    assert quiet.passed
+    assert isinstance(found, AssetCheckResult)
+    assert (found.passed, found.severity) == (False, AssetCheckSeverity.WARN)
+    assert "arrivals of other content in 7 days: 7" in (found.description or "")
+    (row,) = _offending(found)
+    assert (row["device"], row["day"]) == ("acme/dev-1", last_night.isoformat())
 
 
 def _told(platform: Platform, *words: str) -> str:

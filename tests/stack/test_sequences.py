@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 from dagster import MaterializeResult
-from sqlalchemy import create_engine, event
+from sqlalchemy import create_engine, event, text
 
 from ilyama_assets import sequence_gaps as sequence_gaps_module
 from ilyama_assets.sequence_gaps import sequence_gaps
@@ -26,8 +26,9 @@ from ilyama_protocol.intake.sequences import (
 from ilyama_protocol.moments import utc
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres import sequences as sequences_module
+from ilyama_resources.postgres.gaps import MOST_NEAR, GapFilter, Gaps, GapTotal
 from ilyama_resources.postgres.rejections import RejectionState
-from ilyama_resources.postgres.sequences import GapFilter, GapTotal, RejectedBatch, Sequences
+from ilyama_resources.postgres.sequences import RejectedBatch, Sequences
 from tests.api_server import ApiServer
 from tests.platform import Platform
 from tests.rejected_records import reject
@@ -45,7 +46,7 @@ def _change(
 
 
 def _listed(tx: Transaction, **wanted: str) -> list[tuple[str, str, int, int, int, int]]:
-    found = tx.sequences.page(GapFilter(**wanted), after=None, limit=None)  # type: ignore[arg-type]
+    found = tx.gaps.page(GapFilter(**wanted), after=None, limit=None)  # type: ignore[arg-type]
     return [
         (g.device_id, g.name, g.era, g.first_missing, g.last_missing, told.rejections)
         for told in found
@@ -68,7 +69,7 @@ def test_numbers_that_come_close_gaps_and_split_them(platform_without_spark: Pla
         ]
         tx.sequences.advance([("a", _change("t", [], [(3, 16)]))], drain_id=4)
         assert _listed(tx) == [("a", "t", 1, 20, 20, 0), ("b", "t", 0, 3, 9, 0)]
-        assert tx.sequences.totals() == [GapTotal("telemetry", 2, 8, 0)]
+        assert tx.gaps.totals() == [GapTotal("telemetry", 2, 8, 0)]
 
 
 def test_of_a_journal_with_very_many_gaps_the_widest_are_listed(
@@ -79,7 +80,7 @@ def test_of_a_journal_with_very_many_gaps_the_widest_are_listed(
         tx.sequences.advance([("a", _change(EPOCH, [(1, 1), (5, 9), (20, 29)]))], drain_id=1)
         tx.sequences.advance([("a", _change(EPOCH, [(50, 52)]))], drain_id=2)
         assert [gap[3:5] for gap in _listed(tx)] == [(5, 9), (20, 29)]
-        assert tx.sequences.totals() == [GapTotal("rows", 2, 15, 4)]
+        assert tx.gaps.totals() == [GapTotal("rows", 2, 15, 4)]
 
 
 def test_gaps_too_many_to_list_are_counted_without_any_that_is_listed(
@@ -89,7 +90,7 @@ def test_gaps_too_many_to_list_are_counted_without_any_that_is_listed(
     with platform_without_spark.gateway.transaction() as tx:
         tx.sequences.advance([("a", _change(EPOCH, [(5, 9)]))], drain_id=1)
         tx.sequences.advance([("a", _change("t", [(3, 3)]))], drain_id=1)
-        assert tx.sequences.totals() == [GapTotal("rows", 0, 0, 5), GapTotal("telemetry", 1, 1, 0)]
+        assert tx.gaps.totals() == [GapTotal("rows", 0, 0, 5), GapTotal("telemetry", 1, 1, 0)]
 
 
 class _Journal:
@@ -115,7 +116,7 @@ class _Journal:
 
     @property
     def told(self) -> int:
-        return sum(total.missing + total.unlisted for total in self._tx.sequences.totals())
+        return sum(total.missing + total.unlisted for total in self._tx.gaps.totals())
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -132,7 +133,7 @@ def test_missing_numbers_are_counted_whatever_is_listed_and_whenever_they_come(
             some, numbers = numbers[: (cut := chance.randint(1, 9))], numbers[cut:]
             journal.bring(some)
             assert journal.told == journal.missing
-        assert tx.sequences.totals() == []
+        assert tx.gaps.totals() == []
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -149,7 +150,7 @@ def test_numbers_that_tables_share_never_make_the_count_of_missing_ones_too_high
             for begin in range(0, len(numbers), 7):
                 journal.bring(numbers[begin : begin + 7])
                 assert journal.told <= journal.missing
-        assert tx.sequences.totals() == []
+        assert tx.gaps.totals() == []
 
 
 def test_two_tables_that_share_a_journal_leave_no_number_missing(
@@ -160,7 +161,7 @@ def test_two_tables_that_share_a_journal_leave_no_number_missing(
         journal.bring(range(1, 4_001, 2))
         assert journal.told == 1_999
         journal.bring(range(2, 4_001, 2))
-        assert tx.sequences.totals() == []
+        assert tx.gaps.totals() == []
 
 
 def test_however_many_gaps_close_they_are_removed_together(
@@ -181,7 +182,7 @@ def test_however_many_gaps_close_they_are_removed_together(
 
         sequences = Sequences(connection)
         sequences.advance([("a", _change("t", [], [(2, 1_900)]))], drain_id=2)
-        left = sequences.page(GapFilter(), after=None, limit=None)
+        left = Gaps(connection).page(GapFilter(), after=None, limit=None)
         connection.rollback()
     engine.dispose()
 
@@ -301,6 +302,95 @@ def test_rejections_of_journals_are_forgotten_while_their_gaps_stay(
         assert [gap[-1] for gap in _listed(tx)] == [0]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_gap_counts_the_rejections_that_had_any_number_of_it(
+    platform_without_spark: Platform, seed: int
+) -> None:
+    chance = random.Random(seed)
+    gaps = {(name, era): _some_gaps(chance) for name, era in (("t", 0), ("t", 1), (EPOCH, 0))}
+    batches = [_somewhere(chance, number) for number in range(200)]
+    with platform_without_spark.gateway.transaction() as tx:
+        for (name, era), opened in gaps.items():
+            tx.sequences.advance([("a", _change(name, opened, era=era))], drain_id=1)
+        tx.sequences.note_rejections(batches)
+        listed = {(gap[1], gap[2], gap[3:5]): gap[5] for gap in _listed(tx)}
+        forgotten = tx.sequences.forget_rejections(received_before=utc(NOW + 1))
+
+    having = {
+        (name, era, gap): [b for b in batches if (b.name, b.era) == (name, era) and _meets(b, gap)]
+        for (name, era), opened in gaps.items()
+        for gap in opened
+    }
+    assert listed == {gap: len(of_gap) for gap, of_gap in having.items()}
+    assert sum(listed.values()) > 50
+    assert len(batches) - forgotten == sum(len(b) for (n, _, _), b in having.items() if n == "t")
+
+
+def _some_gaps(chance: random.Random) -> list[Island]:
+    ends = sorted(chance.sample(range(300), 40))
+    return [*zip(ends[::2], ends[1::2], strict=True)]
+
+
+def _somewhere(chance: random.Random, number: int) -> RejectedBatch:
+    of_journal = chance.random() < 0.3
+    first = chance.randrange(300)
+    batch = _rejected(number, era=chance.randrange(2))._replace(
+        first_number=first, last_number=first
+    )
+    if not of_journal:
+        return batch
+    last = first + chance.choice([0, 3, 200])
+    return batch._replace(kind="rows", name=EPOCH, era=0, last_number=last)
+
+
+def _meets(batch: RejectedBatch, gap: Island) -> bool:
+    return batch.first_number <= gap[1] and batch.last_number >= gap[0]
+
+
+def test_however_many_gaps_a_device_has_each_rejection_is_looked_at_for_its_own(
+    platform_without_spark: Platform,
+) -> None:
+    many = 3_000
+    gateway = platform_without_spark.gateway
+    with gateway.transaction() as tx:
+        opened = [(10 * n, 10 * n + 2) for n in range(many)]
+        tx.sequences.advance([("a", _change("t", opened))], drain_id=1)
+        tx.sequences.note_rejections([_rejected(10 * n) for n in range(many)])
+        tx.commit()
+    engine = create_engine(gateway.url)
+    with engine.connect() as connection:
+        connection.execute(text("ANALYZE"))
+        told = Gaps(connection).page(GapFilter(), after=None, limit=None)
+        sequences = Sequences(connection)
+        forgotten = sequences.forget_rejections(received_before=utc(NOW + 1))
+        seen = connection.scalar(text(_ROWS_SEEN))
+    engine.dispose()
+
+    assert (sum(gap.rejections for gap in told), forgotten) == (many, 0)
+    assert seen is not None
+    assert seen < 20 * many
+
+
+_ROWS_SEEN = """
+    SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables
+    WHERE relname IN ('sequence_gap', 'sequence_rejection')
+"""
+
+
+def test_of_very_many_rejections_that_may_reach_into_a_gap_of_a_journal_the_nearest_count(
+    platform_without_spark: Platform,
+) -> None:
+    with platform_without_spark.gateway.transaction() as tx:
+        tx.sequences.advance([("a", _change(EPOCH, [(8_000, 8_009)]))], drain_id=1)
+        wide = _rejected(0)._replace(kind="rows", name=EPOCH, last_number=9_000)
+        tx.sequences.note_rejections(
+            [wide._replace(rejection_id=_id(n), first_number=n) for n in range(MOST_NEAR + 7)]
+        )
+        (told,) = tx.gaps.page(GapFilter(), after=None, limit=None)
+    assert told.rejections == MOST_NEAR
+    assert _id(0) not in told.rejection_ids
+
+
 def test_a_rejection_explains_what_its_last_look_found(platform_without_spark: Platform) -> None:
     with platform_without_spark.gateway.transaction() as tx:
         tx.sequences.advance([("a", _change("t", [(3, 4), (6, 9)]))], drain_id=1)
@@ -325,7 +415,7 @@ def test_what_was_accepted_since_explains_no_gap_and_what_was_discarded_says_so(
             link = _rejected(4 + n, device="acme/dev-1", at=NOW + n)
             tx.sequences.note_rejections([link._replace(rejection_id=rejection.rejection_id)])
             tx.rejections.move(rejection.rejection_id, states[n], note=None)
-        (told,) = tx.sequences.page(GapFilter(), after=None, limit=None)
+        (told,) = tx.gaps.page(GapFilter(), after=None, limit=None)
 
     assert (told.rejections, told.discarded) == (2, 1)
     assert told.rejection_ids == [rejection.rejection_id for rejection in rejections[1:]]

@@ -4,19 +4,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 from dagster import AssetCheckResult, TableMetadataValue
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.dataframe import DataFrame
 
+from ilyama_assets.checks import registries
 from ilyama_assets.checks.accounts import ACCOUNT_CHECKS
 from ilyama_assets.checks.records import RECORD_CHECKS
 from ilyama_assets.checks.registries import ONE_KIND_PER_KEY, REGISTRY_CHECKS
+from ilyama_assets.checks.reports import SAMPLE_ROWS
 from ilyama_assets.checks.tables import TABLE_CHECKS
 from ilyama_assets.checks.waiting import WAITING_CHECKS
 from ilyama_assets.drains.protocol import Intake
+from ilyama_assets.markdown import LONGEST_CELL
 from ilyama_assets.tables import TABLES
 from ilyama_protocol.intake.lineage_rulings import PauseReason
 from ilyama_resources.delta.data_files import write_data_file
@@ -98,11 +103,16 @@ def result(parts: Parts, asset: str, name: str) -> AssetCheckResult:
 
 def tamper(parts: Parts, table: str, **changes: Any) -> None:
     """Add a row like the first one, as a writer does that keeps to no rule."""
+    _tamper_together(parts, table, [changes])
+
+
+def _tamper_together(parts: Parts, table: str, changes: Sequence[dict[str, Any]]) -> None:
     drain_id, location = next(LATER_DRAINS), parts.warehouse.location(table)
     (row,) = DeltaTable(location).to_pyarrow_table().slice(0, 1).to_pylist()
-    rows = pa.Table.from_pylist([row | changes], TABLES[table].file_schema)
-    name = f"tampered-{drain_id}"
-    file = write_data_file(location, TABLES[table], rows, day=row["day"], name=name)
+    rows = [row | changed for changed in changes]
+    contract, name = TABLES[table], f"tampered-{drain_id}"
+    told = pa.Table.from_pylist(rows, contract.file_schema)
+    file = write_data_file(location, contract, told, day=row["day"], name=name)
     parts.warehouse.add(table, drain_id, [file])
 
 
@@ -154,3 +164,66 @@ def _listed(parts: Parts) -> list[str]:
         if isinstance(listed, TableMetadataValue)
         else []
     )
+
+
+MANY = 2 * SAMPLE_ROWS + 1
+
+
+@pytest.mark.parametrize(
+    ("asset", "name", "counted"),
+    [
+        ("schema_observations", "columns_hash_to_their_schema", "wrong"),
+        ("quarantined_datapoints", "values_fit_their_columns", "keys"),
+        ("state_datapoint", ONE_KIND_PER_KEY, "keys of two kinds"),
+        ("metric_datapoint", "foreign_keys", "unknown"),
+    ],
+)
+def test_a_check_counts_all_that_is_wrong_and_brings_few_of_it_here(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch, asset: str, name: str, counted: str
+) -> None:
+    monkeypatch.setattr(registries, "PORTION", SAMPLE_ROWS)
+    held = _rows_held(monkeypatch)
+    before = _count(result(parts, asset, name), counted)
+
+    _tamper_with_many(parts)
+
+    found = result(parts, asset, name)
+    assert _count(found, counted) - before == MANY
+    listed = found.metadata["offending rows"]
+    assert isinstance(listed, TableMetadataValue)
+    assert len(listed.records) == SAMPLE_ROWS
+    assert all(rows <= SAMPLE_ROWS for rows in held)
+    cells = [value for record in listed.records for value in record.data.values()]
+    assert all(len(cell) <= LONGEST_CELL + 1 for cell in cells if isinstance(cell, str))
+
+
+def _rows_held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows Spark hands over at once, from now on."""
+    held: list[int] = []
+    hand_over = DataFrame.toArrow
+
+    def noting(frame: DataFrame) -> pa.Table:
+        rows = hand_over(frame)
+        held.append(rows.num_rows)
+        return rows
+
+    monkeypatch.setattr(DataFrame, "toArrow", noting)
+    return held
+
+
+def _tamper_with_many(parts: Parts) -> None:
+    mark = uuid4().hex
+    long = [{"value": f"{n:08}" + "x" * 2_000} for n in range(MANY)]
+    keys = [{"key": f"many.{mark}{n}"} for n in range(MANY)]
+    hashes = [{"schema_hash": f"{mark}{n}", "columns": "[]"} for n in range(MANY)]
+    both = [key | value for key, value in zip(keys, long, strict=True)]
+    _tamper_together(parts, "schema_observations", hashes)
+    _tamper_together(parts, "quarantined_datapoints", both)
+    _tamper_together(parts, "state_datapoint", both)
+    _tamper_together(parts, "metric_datapoint", [key | {"value": 1.5} for key in keys])
+
+
+def _count(found: AssetCheckResult, counted: str) -> int:
+    count = found.metadata[counted].value
+    assert isinstance(count, int)
+    return count

@@ -121,6 +121,20 @@ def test_current_values_are_left_alone_when_a_check_of_the_drain_fails(
     assert ticks.requested() == 0
 
 
+def test_a_check_of_a_whole_table_that_fails_holds_nothing_back(instance: DagsterInstance) -> None:
+    ticks = Ticks(instance)
+    failed = AssetCheckEvaluation(
+        asset_key=AssetKey(METRIC_DATAPOINT.name),
+        check_name="one_value_per_moment_in_table",
+        passed=False,
+        metadata={},
+    )
+    instance.report_runless_asset_event(failed)
+    write(instance)
+    check(instance, holds=True)
+    assert ticks.requested() == 1
+
+
 def test_current_values_are_derived_while_the_next_run_of_intake_is_at_work(
     instance: DagsterInstance,
 ) -> None:

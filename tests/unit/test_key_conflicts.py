@@ -9,11 +9,14 @@ from typer.testing import CliRunner
 
 from ilyama_protocol.intake.conflicts import ConflictKind
 from ilyama_resources.delta.key_conflicts import (
+    MOST_FILES,
     MOST_SHOWN,
+    RECENT_DAYS,
     ConflictFilter,
     ListedConflict,
-    arrivals_on,
     conflicts_page,
+    newest_conflicts,
+    recent_arrivals,
 )
 from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_service.cli.app import app
@@ -141,7 +144,7 @@ def test_files_that_cannot_be_read_are_named_and_the_others_read(warehouse: Ware
     assert len(broken) == 2
     assert [told.place.day for told in found.conflicts] == [NEXT]
     assert sorted(found.unreadable) == broken
-    arrivals = arrivals_on(warehouse.root, DAY)
+    arrivals = recent_arrivals(warehouse.root, today=DAY)
     assert (arrivals.arrivals, sorted(arrivals.unreadable)) == (0, broken)
     answer = CliRunner().invoke(
         app, ["conflicts", "--json"], env={"ILYAMA_HOME": str(warehouse.root.parent)}
@@ -155,20 +158,48 @@ def test_a_list_whose_log_cannot_be_read_is_named(warehouse: Warehouse) -> None:
     for file in warehouse.root.glob("key_conflicts/_delta_log/*"):
         file.write_text("{")
 
-    assert arrivals_on(warehouse.root, DAY) == (None, ["key_conflicts"])
+    assert recent_arrivals(warehouse.root, today=DAY) == (None, ["key_conflicts"])
     found = conflicts_page(warehouse.root, ConflictFilter(), after=None, limit=1)
     assert found == ([], ["key_conflicts"])
 
 
-def test_arrivals_of_a_day_are_summed(warehouse: Warehouse) -> None:
-    assert arrivals_on(warehouse.root, DAY) == (9 + 50, [])
-    assert arrivals_on(warehouse.root, NEXT) == (3, [])
-    assert arrivals_on(warehouse.root, NEXT + timedelta(days=1)) == (0, [])
+@pytest.mark.parametrize(
+    ("later", "arrivals"),
+    [(0, 9 + 50), (1, 9 + 50 + 3), (RECENT_DAYS - 1, 9 + 50 + 3), (RECENT_DAYS, 3), (99, 0)],
+)
+def test_arrivals_of_the_last_days_are_summed(
+    warehouse: Warehouse, later: int, arrivals: int
+) -> None:
+    today = DAY + timedelta(days=later)
+    assert recent_arrivals(warehouse.root, today=today) == (arrivals, [])
+
+
+def test_the_newest_conflicts_are_those_of_the_newest_drains(warehouse: Warehouse) -> None:
+    newest, *rest = newest_conflicts(warehouse.root, limit=6).conflicts
+
+    assert (newest.place.day, newest.arrivals) == (NEXT, 3)
+    assert [told.place.key for told in rest] == [conflict(n).key for n in range(0, 9, 2)]
+    every = newest_conflicts(warehouse.root, limit=100).conflicts
+    assert sorted(told.place for told in every) == sorted(
+        told.place for told in _everything(warehouse.root, limit=100)
+    )
+    assert {told.arrivals for told in every} == {1, 3, 11}
+
+
+def test_of_very_many_files_few_are_read_for_the_newest_conflicts(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path, "test")
+    for drain_id in range(1, MOST_FILES + 4):
+        list_conflicts(warehouse, {conflict(1): 1}, drain_id=drain_id, day=DAY)
+
+    (newest,) = newest_conflicts(tmp_path, limit=2).conflicts
+
+    assert newest.arrivals == MOST_FILES
 
 
 def test_before_the_first_drain_there_is_no_conflict(tmp_path: Path) -> None:
     assert conflicts_page(tmp_path, ConflictFilter(), after=None, limit=1) == ([], [])
-    assert arrivals_on(tmp_path, DAY) == (0, [])
+    assert newest_conflicts(tmp_path, limit=1) == ([], [])
+    assert recent_arrivals(tmp_path, today=DAY) == (0, [])
 
 
 def _told(home: Path, *words: str) -> str:

@@ -32,13 +32,13 @@ def test_missing_numbers_and_conflicts_are_told_and_those_of_journals_as_a_hint(
     show(status)
     assert "ilyama" not in capsys.readouterr().out
 
-    status.telemetry_missing, status.journal_missing_hint, status.key_conflicts_today = 1, 2000, 3
+    status.telemetry_missing, status.journal_missing_hint, status.recent_key_conflicts = 1, 2000, 3
     show(status)
 
     told = capsys.readouterr().out
     assert "missing    1 telemetry batches: see `ilyama gaps`" in told
     assert "hint       2,000 or more numbers of journals never came: see `ilyama gaps`" in told
-    assert "conflicts  3 today: see `ilyama conflicts`" in told
+    assert "conflicts  3 in 7 days: see `ilyama conflicts`" in told
 
 
 def test_files_of_conflicts_that_cannot_be_read_are_named_even_without_records(

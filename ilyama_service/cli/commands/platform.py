@@ -64,7 +64,7 @@ def gaps(
     as_json: JsonLines = False,
 ) -> None:
     """List numbers of telemetry and of journals that never came."""
-    from ilyama_resources.postgres.sequences import GapFilter
+    from ilyama_resources.postgres.gaps import GapFilter
     from ilyama_service.cli.gaps import list_gaps
 
     if kind is SequenceKind.ROWS and (telemetry or table is not None):

@@ -29,7 +29,7 @@ from ilyama_resources.errors import PlatformError
 from ilyama_resources.mqtt.client import MqttClient
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.devices import RegisteredDevice
-from ilyama_resources.postgres.sequences import GapFilter
+from ilyama_resources.postgres.gaps import GapFilter
 from ilyama_resources.settings import Settings, variable
 from ilyama_service.simulator.drain_watch import LEDGER, DrainWatch
 from ilyama_service.simulator.plan import clock_start_ms, fresh_seed
@@ -210,7 +210,7 @@ class Player:
             told = [
                 explained.gap
                 for device_id in sorted(device_ids)
-                for explained in tx.sequences.page(GapFilter(device_id), after=None, limit=None)
+                for explained in tx.gaps.page(GapFilter(device_id), after=None, limit=None)
             ]
         return [Missing(SequenceKind(g.kind), g.first_missing, g.last_missing) for g in told]
 
