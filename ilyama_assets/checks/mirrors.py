@@ -12,7 +12,7 @@ from ilyama_assets.automation import every_hour
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
 from ilyama_assets.derived import Progress
 from ilyama_assets.mirrors.columns import Affinities, KindsByColumn, continued_columns
-from ilyama_assets.mirrors.taking_up import Newest, newest_of, stored_changes
+from ilyama_assets.mirrors.newest import Newest, newest_of, stored_changes
 from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
 from ilyama_assets.transforms.mirrored_rows import described
 from ilyama_protocol.mirror_types import widened

@@ -20,6 +20,7 @@ from ilyama_assets.transforms.mirrored_rows import (
     described,
     mirror_schema,
 )
+from ilyama_assets.transforms.newest_changes import MOST_LITERALS
 from ilyama_assets.transforms.newest_in_arrow import newest_rows
 from ilyama_protocol.mirror_names import DEVICE_COLUMN
 from ilyama_resources.delta.data_files import TableColumn, TableContract
@@ -30,8 +31,6 @@ from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.derived_runs import DerivedRun
 from ilyama_resources.settings import Settings
 
-MOST_LITERALS: Final = 1_000
-"""More devices than these are not named in a MERGE; hardly a file would be left out by them."""
 MOST_HELD: Final = 128 * 1024 * 1024
 """A table of more bytes than these in memory is not written whole, however well it compresses."""
 _INCOMING: Final = "incoming_mirror"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +21,19 @@ from ilyama_resources.landing.directory import register
 from ilyama_resources.landing.segment_ids import SegmentIds
 from tests.mirrors import Mirrors
 from tests.platform import Platform
-from tests.spark.arrivals import drained
-from tests.unit.intake.traffic import NOW, TABLE, A, B, Change, batch, change, columns
+from tests.spark.arrivals import drained, drained_telemetry
+from tests.unit.intake.traffic import (
+    NOW,
+    TABLE,
+    A,
+    B,
+    Change,
+    batch,
+    change,
+    columns,
+    sample,
+    telemetry,
+)
 
 ONE, TWO = "acme/one", "acme/two"
 PUMPS = columns(v="INTEGER", w="TEXT")
@@ -407,6 +419,80 @@ def test_a_row_released_after_its_delete_does_not_come_back(
     mirrors.derive()
 
     assert mirrors.rows(TABLE) == {_key(pk=7): {"v": 0}, _key(pk=8): {"v": 8}}
+
+
+def test_a_release_reads_the_history_of_no_device_but_its_own(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(TWO, batch(_put(1, 1, v=1), _gone(2, 2), schema=PUMPS))])
+    drained(intake, [(ONE, batch(_put(1, 7, v=0), _gone(3, 1), schema=PUMPS))])
+    mirrors.derive()
+    drained(intake, [(ONE, batch(_put(2, 1, v=1), schema=PUMPS))])
+    _make_a_release_of(platform, intake, drain_id=3)
+    drained(intake, [(TWO, batch(_put(3, 1, v=3), schema=PUMPS))])
+    _lose_changes_of(intake, drain_id=1)
+
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(pk=7): {"v": 0}, _key(TWO): {"v": 3}}
+
+
+def test_a_release_that_wrote_no_change_reads_no_history(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, v=1), schema=PUMPS))])
+    mirrors.derive()
+    drained_telemetry(intake, [(ONE, telemetry(sample(v=1.5), table="levels"))])
+    drained(intake, [(ONE, batch(_put(2, 1, v=2), schema=PUMPS))])
+    _execute(platform, "UPDATE drain SET origin = 'staged' WHERE drain_id = 2")
+    _lose_changes_of(intake, drain_id=1)
+
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(): {"v": 2}}
+
+
+def test_releases_of_more_keys_than_a_statement_names_undo_no_delete(
+    platform: Platform, intake: Intake, mirrors: Mirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ilyama_assets.transforms.newest_changes.MOST_LITERALS", 1)
+    devices = (ONE, TWO)
+    drained(intake, [(device, batch(_gone(3, 1), schema=PUMPS)) for device in devices])
+    mirrors.derive()
+    rows = batch(_put(2, 1, v=1), _put(4, 8, v=8), schema=PUMPS)
+    drained(intake, [(device, rows) for device in devices])
+    _make_a_release_of(platform, intake, drain_id=2)
+
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(device, 8): {"v": 8} for device in devices}
+
+
+def test_a_drain_that_the_records_forgot_undoes_no_delete(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(ONE, batch(_gone(3, 1), schema=PUMPS))])
+    mirrors.derive()
+    drained(intake, [(ONE, batch(_put(2, 1, v=1), schema=PUMPS))])
+    _make_a_release_of(platform, intake, drain_id=2)
+    drained(intake, [(ONE, batch(_put(5, 9, v=9), schema=PUMPS))])
+    _forget(platform, drain_id=2)
+
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(pk=9): {"v": 9}}
+
+
+def _forget(platform: Platform, *, drain_id: int) -> None:
+    """As compaction leaves the records of a drain of long ago."""
+    for table in ("ledger_total", "segment", "drain"):
+        _execute(platform, f"DELETE FROM {table} WHERE drain_id = :id", id=drain_id)
+
+
+def _lose_changes_of(intake: Intake, *, drain_id: int) -> None:
+    """Take the files of a drain away: whoever reads them fails."""
+    for path in intake.warehouse.files_within("row_changes", {"drain_id": (drain_id, drain_id)}):
+        Path(path).unlink()
 
 
 def _make_a_release_of(platform: Platform, intake: Intake, *, drain_id: int) -> None:
