@@ -75,7 +75,7 @@ class Placing:
         """The mirrors that changes belong to."""
         return sorted({sort.mirror for sort in self._sorts}, key=lambda mirror: mirror.name)
 
-    @property
+    @cached_property
     def bound(self) -> Bound:
         """What the schemas bind, and what single devices keep out of their mirrors."""
         schemas = {s.schema_hash: s.schema for s in self._sorts if s.schema is not None}
@@ -91,7 +91,14 @@ class Placing:
 
     def devices_of(self, mirror: Mirror) -> list[str]:
         """The devices whose changes belong to a mirror."""
-        return sorted({sort.device_id for sort in self._sorts if sort.mirror == mirror})
+        return sorted(self._devices.get(mirror, ()))
+
+    @cached_property
+    def _devices(self) -> dict[Mirror, set[str]]:
+        of_mirrors: dict[Mirror, set[str]] = {}
+        for sort in self._sorts:
+            of_mirrors.setdefault(sort.mirror, set()).add(sort.device_id)
+        return of_mirrors
 
     def affinities_of(self, mirror: Mirror) -> Mapping[str, Shared]:
         """The affinities of a mirror's columns, wide enough for all of its schemas."""

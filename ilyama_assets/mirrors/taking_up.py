@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -74,17 +74,25 @@ class _Portion(NamedTuple):
 
 
 def _portions(newest: Newest, tables: Mapping[str, MirrorTable]) -> Iterator[_Portion]:
-    sizes = newest.sizes([*tables])
-    small = [n for n in tables if sizes.get(n, 0) <= MOST_AT_ONCE and tables[n].is_small]
+    sizes = dict.fromkeys(tables, 0) | newest.sizes([*tables])
+    small = {n: sizes[n] for n in tables if sizes[n] <= MOST_AT_ONCE and tables[n].is_small}
+    for names in fitting_together(small.items(), MOST_AT_ONCE):
+        yield _Portion(names, few=True)
+    yield _Portion([name for name in tables if name not in small], few=False)
+
+
+def fitting_together(sizes: Iterable[tuple[str, int]], most: int) -> Iterator[list[str]]:
+    """Names in their order, as many at once as their sizes allow; each size is looked at once."""
     held: list[str] = []
-    for name in small:
-        if held and sum(sizes.get(n, 0) for n in [*held, name]) > MOST_AT_ONCE:
-            yield _Portion(held, few=True)
-            held = []
+    whole = 0
+    for name, size in sizes:
+        if held and whole + size > most:
+            yield held
+            held, whole = [], 0
         held.append(name)
+        whole += size
     if held:
-        yield _Portion(held, few=True)
-    yield _Portion([name for name in tables if name not in {*small}], few=False)
+        yield held
 
 
 def _renew_from_history(parts: MirrorParts, run: DerivedRun, table: MirrorTable) -> None:
