@@ -8,7 +8,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from ilyama_assets.checks.mirrors import Compared, compared_mirrors
+from ilyama_assets.checks.mirrors import Chosen, Compared, chosen_tables, compared_mirrors
 from ilyama_assets.derived import Progress
 from ilyama_assets.device_tables import bring_up
 from ilyama_assets.mirrors.writing import MirrorParts
@@ -76,16 +76,17 @@ class Mirrors:
             for row in self.stored(source_table, project)
         }
 
-    def differing(self) -> int:
+    def differing(self, chosen: Chosen | None = None) -> int:
         """How many rows and columns are not what a recomputation says."""
-        return sum(t.wrong + len(t.missing) + len(t.narrow) for t in self.compared())
+        return sum(t.wrong + len(t.missing) + len(t.narrow) for t in self.compared(chosen))
 
-    def compared(self) -> list[Compared]:
+    def compared(self, chosen: Chosen | None = None) -> list[Compared]:
         """Every table beside its recomputation."""
-        with self._platform.gateway.transaction() as tx:
-            run = tx.derived_runs.last(DEVICE_TABLES)
-            devices = tx.devices.sample(1_000)
-        return list(compared_mirrors(self.parts, run, devices))
+        return list(compared_mirrors(self.parts, chosen or self.chosen()))
+
+    def chosen(self) -> Chosen:
+        """All tables as they are now."""
+        return chosen_tables(self.parts, 1_000)
 
     def delta(self, source_table: str, project: str | None = None) -> DeltaTable:
         """A table as any other writer would open it."""

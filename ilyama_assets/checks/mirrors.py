@@ -8,11 +8,12 @@ from dagster import AssetCheckResult, asset_check
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ilyama_assets.automation import every_hour
+from ilyama_assets.automation import every_night
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
 from ilyama_assets.derived import Progress
 from ilyama_assets.mirrors.columns import Affinities, KindsByColumn, continued_columns
 from ilyama_assets.mirrors.newest import Newest, newest_of, stored_changes
+from ilyama_assets.mirrors.placing import Remembered, remembered
 from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
 from ilyama_assets.transforms.mirrored_rows import described
 from ilyama_protocol.mirror_types import widened
@@ -34,6 +35,28 @@ _REBUILD: Final = (
 )
 
 
+class LeftTable(NamedTuple):
+    """A table as the last run has left it, whatever later ones make of it."""
+
+    mirror: Mirror
+    version: int | None
+    """None: no run has made it."""
+    columns: Sequence[MirrorColumn]
+
+
+class Chosen(NamedTuple):
+    """What is compared, at one moment between two runs."""
+
+    run: DerivedRun
+    known: Remembered
+    tables: Sequence[LeftTable]
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices whose rows are compared."""
+        return [*self.known.projects]
+
+
 class Compared(NamedTuple):
     """What a comparison of one table has found."""
 
@@ -49,7 +72,7 @@ class Compared(NamedTuple):
 @asset_check(
     asset=DEVICE_TABLES,
     name="mirror_parity",
-    automation_condition=every_hour(),
+    automation_condition=every_night(),
     description=(
         "For a sample of devices, every row of their device tables is the newest of its changes "
         "and is there once, "
@@ -60,11 +83,8 @@ class Compared(NamedTuple):
 def mirror_parity(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
     """Recompute the rows of some devices and compare."""
     parts = MirrorParts.of(spark.spark_session, records.gateway, lake.warehouse, load_settings())
-    with Progress(DEVICE_TABLES, records.gateway).alone():
-        with records.gateway.transaction() as tx:
-            run = tx.derived_runs.last(DEVICE_TABLES)
-            devices = tx.devices.sample(SAMPLE_DEVICES)
-        found = list(compared_mirrors(parts, run, devices))
+    chosen = chosen_tables(parts, SAMPLE_DEVICES)
+    found = list(compared_mirrors(parts, chosen))
     wrong = sum(table.wrong for table in found)
     missing = sum(len(table.missing) for table in found)
     narrow = sum(len(table.narrow) for table in found)
@@ -73,7 +93,7 @@ def mirror_parity(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheck
         check="mirror_parity",
         passed=not wrong and not missing and not narrow,
         counts={
-            "devices": len(devices),
+            "devices": len(chosen.devices),
             "tables compared": len(found),
             "rows compared": sum(table.rows for table in found),
             "rows that differ": wrong,
@@ -85,45 +105,78 @@ def mirror_parity(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheck
     )
 
 
-def compared_mirrors(
-    parts: MirrorParts, run: DerivedRun, devices: Sequence[str]
-) -> Iterator[Compared]:
-    """Compare tables that the last run left behind; of one that is further, the rest is awaited."""
-    changes = stored_changes(parts, run.to_drain).where(F.col("device_id").isin([*devices]))
-    with newest_of(parts, changes) as newest:
-        mirrors = newest.placing.mirrors
+def chosen_tables(parts: MirrorParts, most_devices: int) -> Chosen:
+    """Some tables of some devices; runs wait while they are noted, not while they are compared."""
+    with Progress(DEVICE_TABLES, parts.gateway).alone():
+        with parts.gateway.transaction() as tx:
+            run = tx.derived_runs.last(DEVICE_TABLES)
+            devices = tx.devices.sample(most_devices)
+        known = remembered(parts.gateway, devices)
+        mirrors = _mirrors(known)
         some = random.sample(mirrors, min(SAMPLE_TABLES, len(mirrors)))
-        tables = {
-            mirror.name: MirrorTable(mirror, parts, run)
-            for mirror in some
-            if not MirrorTable(mirror, parts, run._replace(number=run.number + 1)).is_done
-        }
+        return Chosen(run, known, [*_left_tables(parts, run, some)])
+
+
+def _mirrors(known: Remembered) -> list[Mirror]:
+    """The tables that rows of devices belong to."""
+    found = {
+        known.mirror_of(device_id, source_table)
+        for device_id, state in known.states.items()
+        for source_table, lineage in state.lineages.items()
+        if lineage.watermarks
+    }
+    return sorted(found, key=lambda mirror: mirror.name)
+
+
+def _left_tables(
+    parts: MirrorParts, run: DerivedRun, mirrors: Sequence[Mirror]
+) -> Iterator[LeftTable]:
+    """The tables as a run left them; of one that is further, the rest of its run is awaited."""
+    following = run._replace(number=run.number + 1)
+    for mirror in mirrors:
+        table = MirrorTable(mirror, parts, following)
+        if not table.is_done:
+            version = parts.warehouse.version(mirror.name) if table.is_made else None
+            yield LeftTable(mirror, version, table.columns)
+
+
+def compared_mirrors(parts: MirrorParts, chosen: Chosen) -> Iterator[Compared]:
+    """Compare tables as they were when they were chosen; their files stay for a week."""
+    tables = {left.mirror.name: left for left in chosen.tables}
+    sources = sorted({left.mirror.source_table for left in chosen.tables})
+    changes = stored_changes(parts, chosen.run.to_drain).where(
+        F.col("device_id").isin(chosen.devices) & F.col("source_table").isin(sources)
+    )
+    with newest_of(parts, changes, chosen.known) as newest:
         kinds = newest.kinds(tables, few={})
-        for name, table in tables.items():
-            yield _compared(parts, newest, table, devices, kinds.get(name, {}))
+        for name, left in tables.items():
+            yield _compared(parts, newest, left, chosen.devices, kinds.get(name, {}))
 
 
 def _compared(
     parts: MirrorParts,
     newest: Newest,
-    table: MirrorTable,
+    left: LeftTable,
     devices: Sequence[str],
     kinds: KindsByColumn,
 ) -> Compared:
-    columns, mirror = table.columns, table.mirror
+    mirror, columns = left.mirror, left.columns
     theirs = described(newest.rows_of(mirror, columns), columns)
-    ours = theirs.limit(0)
-    if table.is_made:
-        location = str(parts.warehouse.location(mirror.name))
-        ours = parts.session.read.format("delta").load(location)
+    ours = theirs.limit(0) if left.version is None else _stored(parts, mirror, left.version)
     both = _both(ours.where(F.col("device_id").isin([*devices])), theirs)
     rows, wrong = both.agg(F.count("*"), F.count_if("differs")).collect()[0]
     affinities = newest.placing.affinities_of(mirror)
-    missing = _missing_columns(columns, affinities) if table.is_made else []
+    missing = [] if left.version is None else _missing_columns(columns, affinities)
     narrow = _narrow_columns(columns, kinds)
     told = [*_told(mirror, missing, "no such column"), *_told(mirror, narrow, "too narrow")]
     sample = told + (_sample(both, mirror) if wrong else [])
     return Compared(rows, wrong, missing, narrow, sample)
+
+
+def _stored(parts: MirrorParts, mirror: Mirror, version: int) -> DataFrame:
+    """The rows of a table in one of its versions."""
+    reader = parts.session.read.format("delta").option("versionAsOf", version)
+    return reader.load(str(parts.warehouse.location(mirror.name)))
 
 
 def _missing_columns(columns: Sequence[MirrorColumn], affinities: Affinities) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ilyama_assets.derived import FIRST_DRAIN
-from ilyama_assets.mirrors.placing import Placing, place
-from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
+from ilyama_assets.mirrors.placing import Placing, Remembered, place
+from ilyama_assets.mirrors.writing import MirrorParts
 from ilyama_assets.tables import ROW_CHANGES
 from ilyama_assets.transforms.mirrored_rows import (
     MIRRORED_FROM,
@@ -38,6 +38,18 @@ from ilyama_resources.postgres.derived_runs import DerivedRun
 _BYTES_OF_A_CHANGE: Final = 500
 
 Kinds = dict[str, set[ValueKind]]
+
+
+class WithColumns(Protocol):
+    """A mirror, and the columns that it has."""
+
+    @property
+    def mirror(self) -> Mirror:
+        """Which one it is."""
+
+    @property
+    def columns(self) -> Sequence[MirrorColumn]:
+        """The columns that come from the devices."""
 
 
 class Newest(NamedTuple):
@@ -64,7 +76,7 @@ class Newest(NamedTuple):
         return tables_by_name(own.select("mirror", *MIRRORED_FROM).toArrow(), "mirror", names)
 
     def kinds(
-        self, tables: Mapping[str, MirrorTable], few: Mapping[str, pa.Table]
+        self, tables: Mapping[str, WithColumns], few: Mapping[str, pa.Table]
     ) -> dict[str, Kinds]:
         """The kinds of values in the columns of each mirror that go by their values.
 
@@ -83,7 +95,7 @@ class Newest(NamedTuple):
             columns.setdefault(row["column"], set()).add(ValueKind(row["kind"]))
         return found
 
-    def _settled(self, tables: Mapping[str, MirrorTable]) -> dict[str, frozenset[str]]:
+    def _settled(self, tables: Mapping[str, WithColumns]) -> dict[str, frozenset[str]]:
         """The columns that do not go by their values, of each mirror that has others."""
         planned = {name: self._affinities(table) for name, table in tables.items()}
         return {
@@ -93,7 +105,7 @@ class Newest(NamedTuple):
             or any(map(goes_by_values, affinities.values()))
         }
 
-    def _affinities(self, table: MirrorTable) -> dict[str, Shared]:
+    def _affinities(self, table: WithColumns) -> dict[str, Shared]:
         """The affinities that the columns of a mirror are to have."""
         affinities = dict(self.placing.affinities_of(table.mirror))
         for column in table.columns:
@@ -113,9 +125,11 @@ def tables_by_name(rows: pa.Table, column: str, names: Sequence[str]) -> dict[st
 
 
 @contextmanager
-def newest_of(parts: MirrorParts, changes: DataFrame) -> Iterator[Newest]:
+def newest_of(
+    parts: MirrorParts, changes: DataFrame, known: Remembered | None = None
+) -> Iterator[Newest]:
     """The newest of some changes, computed once however often they are read."""
-    placing = place(changes, parts.gateway)
+    placing = place(changes, parts.gateway, known)
     with _kept(placing.newest(parts.session, changes)) as newest:
         yield Newest(newest, placing)
 
