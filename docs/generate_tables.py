@@ -63,7 +63,8 @@ column that is INTEGER to some and REAL or NUMERIC to others is NUMERIC; one tha
 some and TEXT or BLOB to others is MIXED, and holds numbers as canonical JSON beside the texts.
 
 Columns are added as they come, at most 2,000 and none with a name of more than 255 characters; one
-without a known affinity, when its first value comes that is not null. A table whose column must
+without a known affinity, when its first value comes that is not null. For others there is no place:
+the page of the asset tells which those are, and `mirror_parity` warns. A table whose column must
 change its type is made anew. What a table does not show stays in `row_changes`.
 
 | column | type | meaning |

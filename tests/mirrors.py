@@ -37,7 +37,8 @@ class Mirrors:
 
     def derive(self, *, rebuild: bool = False) -> list[Mirror]:
         """Take up what was drained since the last time; the tables that it touched."""
-        return bring_up(self.progress, self.parts, rebuild=rebuild)[1]
+        _, touched = bring_up(self.progress, self.parts, rebuild=rebuild)
+        return [one.mirror for one in touched]
 
     def all(self) -> list[Mirror]:
         """Every device table that there is."""

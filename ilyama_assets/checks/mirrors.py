@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from dagster import AssetCheckResult, asset_check
+from dagster import AssetCheckResult, AssetCheckSeverity, asset_check
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -16,7 +16,8 @@ from ilyama_assets.mirrors.newest import Newest, newest_of, stored_changes
 from ilyama_assets.mirrors.placing import Remembered, remembered
 from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
 from ilyama_assets.transforms.mirrored_rows import described
-from ilyama_protocol.mirror_types import widened
+from ilyama_protocol.mirror_names import LONGEST_NAME
+from ilyama_protocol.mirror_types import MOST_COLUMNS, widened
 from ilyama_resources.delta.device_tables import DEVICE_TABLES, Mirror, MirrorColumn
 from ilyama_resources.lake import DeltaLake
 from ilyama_resources.postgres.derived_runs import DerivedRun
@@ -32,6 +33,12 @@ _REBUILD: Final = (
     "Materialize `device_tables` with `rebuild: true`; all tables are made anew from the row "
     "changes. A device that has changed its project needs that too. If the difference comes back, "
     "keep the rows named here and report them."
+)
+_NO_PLACE: Final = (
+    f"A device table has at most {MOST_COLUMNS:,} columns, with names of at most {LONGEST_NAME} "
+    "characters, and keeps those that it has, also when it is rebuilt. What the columns that are "
+    "left out hold is in `row_changes`. Give them shorter names on the device, or a table of their "
+    "own, or ignore them when its next schema is approved."
 )
 
 
@@ -60,12 +67,15 @@ class Chosen(NamedTuple):
 class Compared(NamedTuple):
     """What a comparison of one table has found."""
 
+    mirror: Mirror
     rows: int
     wrong: int
     missing: Sequence[str]
     """Columns that are bound and never reached the table."""
     narrow: Sequence[str]
     """Columns whose type does not hold all values that fit them."""
+    left_out: Sequence[str]
+    """Columns for which there is no place in the table."""
     sample: Sequence[dict[str, object]]
 
 
@@ -77,31 +87,40 @@ class Compared(NamedTuple):
         "For a sample of devices, every row of their device tables is the newest of its changes "
         "and is there once, "
         "every row whose newest change is no delete is there, and so is every bound column, "
-        "wide enough for all values that fit it."
+        "wide enough for all values that fit it; a column for which there is no place is a warning."
     ),
 )
 def mirror_parity(records: Records, spark: Spark, lake: DeltaLake) -> AssetCheckResult:
     """Recompute the rows of some devices and compare."""
     parts = MirrorParts.of(spark.spark_session, records.gateway, lake.warehouse, load_settings())
     chosen = chosen_tables(parts, SAMPLE_DEVICES)
-    found = list(compared_mirrors(parts, chosen))
-    wrong = sum(table.wrong for table in found)
-    missing = sum(len(table.missing) for table in found)
-    narrow = sum(len(table.narrow) for table in found)
+    return mirror_report(chosen, list(compared_mirrors(parts, chosen)))
+
+
+def mirror_report(chosen: Chosen, found: Sequence[Compared]) -> AssetCheckResult:
+    """What a person is told; a limit that a device has met warns, and hides nothing else."""
+    faults = {
+        "rows that differ": sum(table.wrong for table in found),
+        "columns that are missing": sum(len(table.missing) for table in found),
+        "columns that are too narrow": sum(len(table.narrow) for table in found),
+    }
+    is_wrong = any(faults.values())
+    left_out = [row for table in found for row in _told(table.mirror, table.left_out, "left out")]
+    advice = [text for text, applies in ((_REBUILD, is_wrong), (_NO_PLACE, left_out)) if applies]
     return report(
         asset=DEVICE_TABLES,
         check="mirror_parity",
-        passed=not wrong and not missing and not narrow,
+        passed=not is_wrong and not left_out,
         counts={
             "devices": len(chosen.devices),
             "tables compared": len(found),
             "rows compared": sum(table.rows for table in found),
-            "rows that differ": wrong,
-            "columns that are missing": missing,
-            "columns that are too narrow": narrow,
+            **faults,
+            "columns that are left out": len(left_out),
         },
-        sample=[row for table in found for row in table.sample],
-        advice=_REBUILD,
+        sample=[*(row for table in found for row in table.sample), *left_out],
+        advice=" ".join(advice),
+        severity=AssetCheckSeverity.ERROR if is_wrong else AssetCheckSeverity.WARN,
     )
 
 
@@ -167,10 +186,11 @@ def _compared(
     rows, wrong = both.agg(F.count("*"), F.count_if("differs")).collect()[0]
     affinities = newest.placing.affinities_of(mirror)
     missing = [] if left.version is None else _missing_columns(columns, affinities)
+    left_out = continued_columns(columns, affinities, kinds).left_out
     narrow = _narrow_columns(columns, kinds)
     told = [*_told(mirror, missing, "no such column"), *_told(mirror, narrow, "too narrow")]
     sample = told + (_sample(both, mirror) if wrong else [])
-    return Compared(rows, wrong, missing, narrow, sample)
+    return Compared(mirror, rows, wrong, missing, narrow, left_out, sample)
 
 
 def _stored(parts: MirrorParts, mirror: Mirror, version: int) -> DataFrame:
@@ -181,7 +201,7 @@ def _stored(parts: MirrorParts, mirror: Mirror, version: int) -> DataFrame:
 
 def _missing_columns(columns: Sequence[MirrorColumn], affinities: Affinities) -> list[str]:
     """Those that the next run would add without a single change."""
-    planned = continued_columns(columns, affinities, {})
+    planned = continued_columns(columns, affinities, {}).columns
     return [column.original for column in planned[len(columns) :]]
 
 

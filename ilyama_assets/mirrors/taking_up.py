@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -21,21 +21,31 @@ MOST_AT_ONCE: Final = 64 * 1024 * 1024
 """Changes of no more bytes than these are taken out of Spark at once."""
 
 
-def take_up(parts: MirrorParts, run: DerivedRun) -> list[Mirror]:
+class Touched(NamedTuple):
+    """A mirror that a run touches, and the columns that it found no place for in it."""
+
+    mirror: Mirror
+    left_out: Sequence[str] = ()
+
+
+def take_up(parts: MirrorParts, run: DerivedRun) -> list[Touched]:
     """Bring every mirror that a run touches up to its last drain, and tell which those are."""
     if run.from_drain > run.to_drain:
         return []
     with newest_of_run(parts, run) as newest:
         tables = {m.name: MirrorTable(m, parts, run) for m in newest.placing.mirrors}
+        left_out: dict[str, Sequence[str]] = {}
         waiting = {name: table for name, table in tables.items() if not table.is_done}
         for portion in _portions(newest, waiting):
             few = newest.collected(portion.names) if portion.few else {}
             kinds = newest.kinds({name: waiting[name] for name in portion.names}, few)
             for name in portion.names:
-                _take_up_one(parts, run, waiting[name], newest, kinds.get(name, {}), few.get(name))
+                left_out[name] = _take_up_one(
+                    parts, run, waiting[name], newest, kinds.get(name, {}), few.get(name)
+                )
         if run.from_drain == FIRST_DRAIN:
             _empty_others(parts, run, newest)
-    return newest.placing.mirrors
+    return [Touched(m, left_out.get(m.name, ())) for m in newest.placing.mirrors]
 
 
 def _take_up_one(
@@ -45,25 +55,28 @@ def _take_up_one(
     newest: Newest,
     kinds: Kinds,
     few: pa.Table | None,
-) -> None:
-    """Take up the changes of one mirror; `few` are all of them, when they are here already."""
+) -> Sequence[str]:
+    """Take up the changes of one mirror; `few` are all of them, when they are here already.
+
+    What is returned are the columns that are left out.
+    """
     mirror, existing = table.mirror, table.columns
     affinities = newest.placing.affinities_of(mirror)
     anew = run.from_drain == FIRST_DRAIN or not table.is_made
     planned = renewed_columns if anew else continued_columns
-    columns = planned(existing, affinities, kinds)
+    columns, left_out = planned(existing, affinities, kinds)
     if not anew and not only_adds(existing, columns):
-        _renew_from_history(parts, run, table)
-        return
+        return _renew_from_history(parts, run, table)
     if few is not None:
         changed = mirrored_table(few, columns, newest.placing.bound)
         if table.rewrite(changed, columns, anew=anew):
-            return
+            return left_out
     if anew:
         table.renew(newest.rows_of(mirror, columns), columns)
     else:
         table.extend(columns)
         table.merge(newest.rows_of(mirror, columns), newest.placing.devices_of(mirror))
+    return left_out
 
 
 class _Portion(NamedTuple):
@@ -95,7 +108,7 @@ def fitting_together(sizes: Iterable[tuple[str, int]], most: int) -> Iterator[li
         yield held
 
 
-def _renew_from_history(parts: MirrorParts, run: DerivedRun, table: MirrorTable) -> None:
+def _renew_from_history(parts: MirrorParts, run: DerivedRun, table: MirrorTable) -> Sequence[str]:
     """Make a mirror anew whose columns no longer hold what comes."""
     mirror, name = table.mirror, table.mirror.name
     of_table = F.col("source_table") == mirror.source_table
@@ -103,12 +116,14 @@ def _renew_from_history(parts: MirrorParts, run: DerivedRun, table: MirrorTable)
         are_few = table.is_small and whole.sizes([name]).get(name, 0) <= MOST_AT_ONCE
         few = whole.collected([name]) if are_few else {}
         kinds = whole.kinds({name: table}, few).get(name, {})
-        columns = renewed_columns(table.columns, whole.placing.affinities_of(mirror), kinds)
+        affinities = whole.placing.affinities_of(mirror)
+        columns, left_out = renewed_columns(table.columns, affinities, kinds)
         if are_few:
             changed = mirrored_table(few[name], columns, whole.placing.bound)
             table.rewrite(changed, columns, anew=True)
         else:
             table.renew(whole.rows_of(mirror, columns), columns)
+    return left_out
 
 
 def _empty_others(parts: MirrorParts, run: DerivedRun, newest: Newest) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dagster import AssetCheckSeverity
 from pyspark.sql import functions as F
 from sqlalchemy import create_engine, text
 
+from ilyama_assets.checks.mirrors import mirror_report
 from ilyama_assets.device_tables import bring_up, metadata_of
 from ilyama_assets.drains.protocol import Intake
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
@@ -331,6 +333,29 @@ def test_five_hundred_columns_are_mirrored(intake: Intake, mirrors: Mirrors) -> 
     mirrors.derive()
 
     assert mirrors.rows(TABLE) == {_key(pk=1): row, _key(pk=2): {"c7": -1}}
+
+
+@pytest.mark.usefixtures("way")
+def test_a_column_that_has_no_place_is_told_by_every_run_and_by_parity(
+    intake: Intake, mirrors: Mirrors
+) -> None:
+    long = "n" * 256
+    schema = columns(**{"v": "INTEGER", long: "INTEGER"})
+    for seq in (1, 2):
+        drained(intake, [(ONE, batch(_put(seq, 1, v=seq, **{long: 7}), schema=schema))])
+        run, touched = bring_up(mirrors.progress, mirrors.parts, rebuild=False)
+
+        told = metadata_of(mirrors.parts.warehouse, run, touched)
+        assert told["columns left out"] == 1
+        *_, line = told["some columns left out"].value.splitlines()
+        assert line == f"|  | {TABLE} | {'n' * 100} | 256 |"
+
+    (compared,) = mirrors.compared()
+    assert (compared.wrong, compared.left_out) == (0, [long])
+    found = mirror_report(mirrors.chosen(), [compared])
+    assert (found.passed, found.severity) == (False, AssetCheckSeverity.WARN)
+    assert found.metadata["columns that are left out"].value == 1
+    assert "row_changes" in str(found.metadata["what to do"].value)
 
 
 def test_tables_have_places_of_their_own_whatever_their_names(
