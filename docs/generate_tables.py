@@ -90,6 +90,7 @@ _RECORDS = {
     "derived_run": "How far each derived table has come: a number and a range of drains per run.",
     "device": "The registry: which topic root is which device.",
     "device_state": "What the engine remembers of a device between drains, as JSON.",
+    "device_table_move": "Devices whose rows are still in device tables of a project that they left.",
     "drain": "Drains and how far each has come: `open`, `sealed`, `done` or `held`.",
     "drain_seal": "What a sealed drain will commit and close with; gone once it is done.",
     "governance_policy": "What projects and tables chose; an empty name stands for none, or all.",

@@ -18,6 +18,7 @@ from ilyama_assets.automation import now_and_then_after_new_drains
 from ilyama_assets.catalog import KINDS, OWNERS
 from ilyama_assets.derived import Progress
 from ilyama_assets.markdown import markdown_table
+from ilyama_assets.mirrors.moving import MirrorProgress
 from ilyama_assets.mirrors.taking_up import Touched, take_up
 from ilyama_assets.mirrors.writing import MirrorParts
 from ilyama_assets.tables import ROW_CHANGES
@@ -72,7 +73,7 @@ def device_tables(
 ) -> MaterializeResult[Any]:
     """Merge what new drains say of the rows of devices into the tables that mirror them."""
     parts = MirrorParts.of(spark.spark_session, records.gateway, lake.warehouse, load_settings())
-    progress = Progress(DEVICE_TABLES, records.gateway)
+    progress = MirrorProgress(records.gateway)
     if progress.was_interrupted():
         bring_up(progress, parts, rebuild=False)
     run, touched = bring_up(progress, parts, rebuild=config.rebuild)

@@ -9,11 +9,10 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from ilyama_assets.checks.mirrors import Chosen, Compared, chosen_tables, compared_mirrors
-from ilyama_assets.derived import Progress
 from ilyama_assets.device_tables import bring_up
+from ilyama_assets.mirrors.moving import MirrorProgress
 from ilyama_assets.mirrors.writing import MirrorParts
 from ilyama_resources.delta.device_tables import (
-    DEVICE_TABLES,
     Mirror,
     MirrorColumn,
     columns_of,
@@ -33,7 +32,7 @@ class Mirrors:
         self._platform = platform
         gateway, warehouse = platform.gateway, platform.warehouse
         self.parts = MirrorParts.of(session, gateway, warehouse, platform.settings)
-        self.progress = Progress(DEVICE_TABLES, platform.gateway)
+        self.progress = MirrorProgress(platform.gateway)
 
     def derive(self, *, rebuild: bool = False) -> list[Mirror]:
         """Take up what was drained since the last time; the tables that it touched."""

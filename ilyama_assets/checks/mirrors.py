@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from ilyama_assets.automation import every_night
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
-from ilyama_assets.derived import Progress
 from ilyama_assets.mirrors.columns import Affinities, KindsByColumn, continued_columns
+from ilyama_assets.mirrors.moving import MirrorProgress
 from ilyama_assets.mirrors.newest import Newest, newest_of, stored_changes
 from ilyama_assets.mirrors.placing import Remembered, remembered
 from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
@@ -31,8 +31,7 @@ _SHOWN: Final = 500
 _KEY: Final = ("device_id", "__source_pk_hash")
 _REBUILD: Final = (
     "Materialize `device_tables` with `rebuild: true`; all tables are made anew from the row "
-    "changes. A device that has changed its project needs that too. If the difference comes back, "
-    "keep the rows named here and report them."
+    "changes. If the difference comes back, keep the rows named here and report them."
 )
 _NO_PLACE: Final = (
     f"A device table has at most {MOST_COLUMNS:,} columns, with names of at most {LONGEST_NAME} "
@@ -126,11 +125,14 @@ def mirror_report(chosen: Chosen, found: Sequence[Compared]) -> AssetCheckResult
 
 def chosen_tables(parts: MirrorParts, most_devices: int) -> Chosen:
     """Some tables of some devices; runs wait while they are noted, not while they are compared."""
-    with Progress(DEVICE_TABLES, parts.gateway).alone():
+    with MirrorProgress(parts.gateway).alone():
         with parts.gateway.transaction() as tx:
             run = tx.derived_runs.last(DEVICE_TABLES)
             devices = tx.devices.sample(most_devices)
         known = remembered(parts.gateway, devices)
+        with parts.gateway.transaction() as tx:
+            # Asked last: of those that had moved when they were remembered, none is missed.
+            known = known.without(tx.device_table_moves.devices())
         mirrors = _mirrors(known)
         some = random.sample(mirrors, min(SAMPLE_TABLES, len(mirrors)))
         return Chosen(run, known, [*_left_tables(parts, run, some)])

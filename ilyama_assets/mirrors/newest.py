@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Final, NamedTuple, Protocol
@@ -151,16 +151,28 @@ def stored_changes(parts: MirrorParts, drain_id: int) -> DataFrame:
 
 
 @contextmanager
-def newest_of_run(parts: MirrorParts, run: DerivedRun) -> Iterator[Newest]:
-    """The newest changes of a run's drains, beside the deletes that none of them may undo."""
+def newest_of_run(parts: MirrorParts, run: DerivedRun, moved: Collection[str]) -> Iterator[Newest]:
+    """The newest changes of a run's drains, beside the deletes that none of them may undo.
+
+    Of devices that moved, the newest of all.
+    """
     changes = stored_changes(parts, run.to_drain).where(F.col("drain_id") >= run.from_drain)
     with _deletes_to_respect(parts, run, changes) as deletes:
-        placing = place(changes.select(*CHANGE).unionByName(deletes), parts.gateway)
+        earlier = deletes.unionByName(_changes_before(parts, run, moved))
+        placing = place(changes.select(*CHANGE).unionByName(earlier), parts.gateway)
         few = newest_changes_of_drains(
             parts.session, parts.warehouse, run, epochs=placing.epochs, tasks=parts.tasks
         )
-        with _kept(placing.newest(parts.session, few.unionByName(deletes))) as newest:
+        with _kept(placing.newest(parts.session, few.unionByName(earlier))) as newest:
             yield Newest(newest, placing)
+
+
+def _changes_before(parts: MirrorParts, run: DerivedRun, devices: Collection[str]) -> DataFrame:
+    """All changes of some devices before those of a run."""
+    if not devices:
+        return parts.session.createDataFrame([], CHANGE_DDL)
+    before = stored_changes(parts, run.from_drain - 1)
+    return before.where(F.col("device_id").isin([*devices])).select(*CHANGE)
 
 
 @contextmanager

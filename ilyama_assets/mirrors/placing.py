@@ -153,6 +153,15 @@ class Remembered(NamedTuple):
         """The mirror of a device's table."""
         return Mirror(source_table, self.projects.get(device_id))
 
+    def without(self, devices: Collection[str]) -> Remembered:
+        """The same of the other devices."""
+        states = {d: state for d, state in self.states.items() if d not in devices}
+        return Remembered(states, {d: p for d, p in self.projects.items() if d not in devices})
+
+    def source_tables(self, device_id: str) -> Collection[str]:
+        """The tables of a device."""
+        return self.states.get(device_id, DeviceState()).lineages.keys()
+
     def lineage_of(self, device_id: str, source_table: str) -> LineageState:
         """What is remembered of a device's table."""
         lineages = self.states.get(device_id, DeviceState()).lineages

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from ilyama_assets.derived import FIRST_DRAIN
 from ilyama_assets.mirrors.columns import continued_columns, only_adds, renewed_columns
+from ilyama_assets.mirrors.moving import Moves, moves_of
 from ilyama_assets.mirrors.newest import Kinds, Newest, newest_of, newest_of_run, stored_changes
 from ilyama_assets.mirrors.writing import MirrorParts, MirrorTable
 from ilyama_assets.transforms.mirrored_rows import mirrored_table
@@ -30,10 +31,11 @@ class Touched(NamedTuple):
 
 def take_up(parts: MirrorParts, run: DerivedRun) -> list[Touched]:
     """Bring every mirror that a run touches up to its last drain, and tell which those are."""
-    if run.from_drain > run.to_drain:
+    moves = moves_of(parts, run)
+    if run.from_drain > run.to_drain and not moves.devices:
         return []
-    with newest_of_run(parts, run) as newest:
-        tables = {m.name: MirrorTable(m, parts, run) for m in newest.placing.mirrors}
+    with newest_of_run(parts, run, moves.devices) as newest:
+        tables = {t.mirror.name: t for t in _touched(parts, run, newest.placing.mirrors, moves)}
         left_out: dict[str, Sequence[str]] = {}
         waiting = {name: table for name, table in tables.items() if not table.is_done}
         for portion in _portions(newest, waiting):
@@ -45,7 +47,19 @@ def take_up(parts: MirrorParts, run: DerivedRun) -> list[Touched]:
                 )
         if run.from_drain == FIRST_DRAIN:
             _empty_others(parts, run, newest)
-    return [Touched(m, left_out.get(m.name, ())) for m in newest.placing.mirrors]
+    return [Touched(table.mirror, left_out.get(name, ())) for name, table in tables.items()]
+
+
+def _touched(
+    parts: MirrorParts, run: DerivedRun, changed: Sequence[Mirror], moves: Moves
+) -> Iterator[MirrorTable]:
+    """The mirrors that changes belong to, then others that devices leave."""
+    for mirror in changed:
+        yield MirrorTable(mirror, parts, run, leaving=moves.leaving.get(mirror, ()))
+    for mirror in sorted(moves.leaving.keys() - {*changed}, key=lambda mirror: mirror.name):
+        table = MirrorTable(mirror, parts, run, leaving=moves.leaving[mirror])
+        if table.is_made:
+            yield table
 
 
 def _take_up_one(

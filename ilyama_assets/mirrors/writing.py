@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -61,8 +61,17 @@ class MirrorParts(NamedTuple):
 class MirrorTable:
     """One device table, as a run finds it and leaves it."""
 
-    def __init__(self, mirror: Mirror, parts: MirrorParts, run: DerivedRun) -> None:
+    def __init__(
+        self,
+        mirror: Mirror,
+        parts: MirrorParts,
+        run: DerivedRun,
+        *,
+        leaving: Collection[str] = (),
+    ) -> None:
+        """`leaving` are devices whose rows go out of it."""
         self.mirror = mirror
+        self._leaving = sorted(leaving)
         self._parts = parts
         self._run = run
         warehouse = parts.warehouse
@@ -107,10 +116,16 @@ class MirrorTable:
 
         def merged(table: DeltaTable) -> pa.Table | None:
             stored = changed.slice(0, 0) if anew else _stored(table, changed.schema)
-            return None if stored is None else newest_living([stored, changed]).select(names)
+            if stored is None:
+                return None
+            return newest_living([self._staying(stored), changed]).select(names)
 
         with self._writing():
             return self._parts.warehouse.overwrite(self.mirror.name, self._run.number, merged)
+
+    def _staying(self, rows: pa.Table) -> pa.Table:
+        leaves = pc.is_in(rows[DEVICE_COLUMN], pa.array(self._leaving, pa.string()))
+        return rows.filter(pc.invert(leaves))
 
     def empty(self) -> None:
         """Leave nothing but the columns."""
@@ -149,14 +164,23 @@ class MirrorTable:
         rows.createOrReplaceTempView(_INCOMING)
         is_delete = f"s.`{OPERATION}` = 'delete'"
         same = "t.`device_id` = s.`device_id` AND t.`__source_pk_hash` = s.`__source_pk_hash`"
+        within = _within([*devices, *self._leaving])
         with self._spark_writing():
             write_once(
                 self._parts.session,
-                f"MERGE INTO {self._target} t USING {_INCOMING} s ON {same}{_within(devices)} "
+                f"MERGE INTO {self._target} t USING {_INCOMING} s ON {same}{within} "
                 f"WHEN MATCHED AND {_IS_NEWER} AND {is_delete} THEN DELETE "
                 f"WHEN MATCHED AND {_IS_NEWER} THEN UPDATE SET * "
-                f"WHEN NOT MATCHED AND NOT ({is_delete}) THEN INSERT *",
+                f"WHEN NOT MATCHED AND NOT ({is_delete}) THEN INSERT *{self._departure}",
             )
+
+    @property
+    def _departure(self) -> str:
+        """What a MERGE does with rows of devices that leave."""
+        if not self._leaving:
+            return ""
+        theirs = ", ".join(map(sql_text, self._leaving))
+        return f" WHEN NOT MATCHED BY SOURCE AND t.`device_id` IN ({theirs}) THEN DELETE"
 
     @property
     def _target(self) -> str:

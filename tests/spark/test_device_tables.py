@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, text
 from ilyama_assets.checks.mirrors import mirror_report
 from ilyama_assets.device_tables import bring_up, metadata_of
 from ilyama_assets.drains.protocol import Intake
+from ilyama_assets.mirrors.taking_up import take_up
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
 from ilyama_protocol.governance.bindings import Binding, ColumnAction, Verb
 from ilyama_protocol.intake.outcomes import Message, Origin
@@ -21,6 +22,8 @@ from ilyama_protocol.moments import micros
 from ilyama_resources.delta.device_tables import Mirror
 from ilyama_resources.landing.directory import register
 from ilyama_resources.landing.segment_ids import SegmentIds
+from ilyama_service import devices
+from ilyama_service.reviewing import Reviewing
 from tests.mirrors import Mirrors
 from tests.platform import Platform
 from tests.spark.arrivals import drained, drained_telemetry
@@ -403,6 +406,87 @@ def test_projects_have_tables_of_their_own_and_a_rebuild_moves_devices(
     assert mirrors.all() == [Mirror(TABLE, "projectless"), Mirror(TABLE)]
 
 
+def _move_and_note(platform: Platform, device: str, project: str | None) -> None:
+    """As a person moves a device."""
+    with platform.gateway.transaction() as tx:
+        desk = Reviewing(platform.settings.policy)
+        devices.move(tx, device, {"project_id": project}, desk=desk, actor="test")
+        tx.commit()
+
+
+@pytest.mark.usefixtures("way")
+def test_rows_follow_a_device_that_moves_and_no_other_is_touched(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    rows = batch(_put(1, 1, v=1), _put(2, 2, v=2), _gone(3, 3), schema=PUMPS)
+    drained(intake, [(ONE, rows), (TWO, rows)])
+    drained(intake, [(TWO, batch(_put(5, 1, v=1), schema=PUMPS, table="valves"))])
+    mirrors.derive()
+    valves = mirrors.version("valves")
+
+    _move_and_note(platform, ONE, "acme")
+    assert mirrors.derive() == [Mirror(TABLE, "acme"), Mirror(TABLE)]
+
+    assert mirrors.rows(TABLE, "acme") == {_key(ONE, 1): {"v": 1}, _key(ONE, 2): {"v": 2}}
+    assert mirrors.rows(TABLE) == {_key(TWO, 1): {"v": 1}, _key(TWO, 2): {"v": 2}}
+    assert mirrors.version("valves") == valves
+    assert mirrors.differing() == 0
+    assert mirrors.derive() == []
+
+
+@pytest.mark.usefixtures("way")
+def test_devices_that_change_places_take_new_changes_and_deletes_along(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    rows = batch(_put(1, 1, v=1), _put(2, 2, v=2), schema=PUMPS)
+    drained(intake, [(ONE, rows), (TWO, rows)])
+    _move_and_note(platform, TWO, "acme")
+    mirrors.derive()
+
+    _move_and_note(platform, ONE, "acme")
+    _move_and_note(platform, TWO, None)
+    drained(intake, [(ONE, batch(_gone(3, 1), _put(4, 2, v=4), schema=PUMPS))])
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE, "acme") == {_key(ONE, 2): {"v": 4}}
+    assert mirrors.rows(TABLE) == {_key(TWO, 1): {"v": 1}, _key(TWO, 2): {"v": 2}}
+    assert mirrors.differing() == 0
+
+
+def test_rows_follow_a_device_that_moves_on_and_stay_with_one_that_comes_back(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    rows = batch(_put(1, 1, v=1), schema=PUMPS)
+    drained(intake, [(ONE, rows), (TWO, rows)])
+    mirrors.derive()
+    for device, project in ((ONE, "acme"), (ONE, "waterworks"), (TWO, "acme"), (TWO, None)):
+        _move_and_note(platform, device, project)
+    assert mirrors.compared() == []
+
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE, "waterworks") == {_key(ONE): {"v": 1}}
+    assert mirrors.rows(TABLE) == {_key(TWO): {"v": 1}}
+    assert mirrors.differing() == 0
+
+
+def test_a_move_during_a_run_is_for_the_next_one(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, v=1), schema=PUMPS))])
+    mirrors.derive()
+    _move_and_note(platform, ONE, "acme")
+    with mirrors.progress.next_run() as run:
+        take_up(mirrors.parts, run)
+        _move_and_note(platform, ONE, "waterworks")
+    assert mirrors.rows(TABLE, "acme") == {_key(): {"v": 1}}
+
+    mirrors.derive()
+
+    places = [mirrors.rows(TABLE, project) for project in ("waterworks", "acme", None)]
+    assert places == [{_key(): {"v": 1}}, {}, {}]
+
+
 def test_only_touched_tables_are_written(intake: Intake, mirrors: Mirrors) -> None:
     drained(
         intake,
@@ -481,16 +565,16 @@ def test_releases_of_more_keys_than_a_statement_names_undo_no_delete(
     platform: Platform, intake: Intake, mirrors: Mirrors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ilyama_assets.transforms.newest_changes.MOST_LITERALS", 1)
-    devices = (ONE, TWO)
-    drained(intake, [(device, batch(_gone(3, 1), schema=PUMPS)) for device in devices])
+    both = (ONE, TWO)
+    drained(intake, [(device, batch(_gone(3, 1), schema=PUMPS)) for device in both])
     mirrors.derive()
     rows = batch(_put(2, 1, v=1), _put(4, 8, v=8), schema=PUMPS)
-    drained(intake, [(device, rows) for device in devices])
+    drained(intake, [(device, rows) for device in both])
     _make_a_release_of(platform, intake, drain_id=2)
 
     mirrors.derive()
 
-    assert mirrors.rows(TABLE) == {_key(device, 8): {"v": 8} for device in devices}
+    assert mirrors.rows(TABLE) == {_key(device, 8): {"v": 8} for device in both}
 
 
 def test_a_drain_that_the_records_forgot_undoes_no_delete(
