@@ -63,7 +63,8 @@ column that is INTEGER to some and REAL or NUMERIC to others is NUMERIC; one tha
 some and TEXT or BLOB to others is MIXED, and holds numbers as canonical JSON beside the texts.
 
 Columns are added as they come, at most 2,000 and none with a name of more than 255 characters; one
-without a known affinity, when its first value comes that is not null. A table whose column must
+without a known affinity, when its first value comes that is not null. For others there is no place:
+the page of the asset tells which those are, and `mirror_parity` warns. A table whose column must
 change its type is made anew. What a table does not show stays in `row_changes`.
 
 | column | type | meaning |
@@ -89,6 +90,7 @@ _RECORDS = {
     "derived_run": "How far each derived table has come: a number and a range of drains per run.",
     "device": "The registry: which topic root is which device.",
     "device_state": "What the engine remembers of a device between drains, as JSON.",
+    "device_table_move": "Devices whose rows are still in device tables of a project that they left.",
     "drain": "Drains and how far each has come: `open`, `sealed`, `done` or `held`.",
     "drain_seal": "What a sealed drain will commit and close with; gone once it is done.",
     "governance_policy": "What projects and tables chose; an empty name stands for none, or all.",

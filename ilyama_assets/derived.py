@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ilyama_resources.delta.data_files import TableContract
 from ilyama_resources.delta.warehouse import Warehouse
 from ilyama_resources.faults import crash_point
-from ilyama_resources.postgres import Gateway
+from ilyama_resources.postgres import Gateway, Transaction
 from ilyama_resources.postgres.derived_runs import DerivedRun
 
 _TXN_APP = "spark.databricks.delta.write.txnAppId"
@@ -51,10 +51,10 @@ class Progress:
             run = self._open(rebuild=rebuild)
             yield run
             crash_point("derived_close.before")
-            if run.from_drain <= run.to_drain:
-                with self._gateway.transaction() as tx:
-                    tx.derived_runs.close(run)
-                    tx.commit()
+            with self._gateway.transaction() as tx:
+                tx.derived_runs.close(run)
+                self._settle(tx, run)
+                tx.commit()
 
     def _open(self, *, rebuild: bool) -> DerivedRun:
         with self._gateway.transaction() as tx:
@@ -64,10 +64,17 @@ class Progress:
             last = tx.derived_runs.last(self._asset)
             first = FIRST_DRAIN if rebuild else last.to_drain + 1
             run = DerivedRun(self._asset, last.number + 1, first, tx.drains.last_done_id())
-            if run.from_drain <= run.to_drain:
-                tx.derived_runs.open(run)
-                tx.commit()
+            self._begin(tx, run)
+            tx.commit()
         return run
+
+    def _begin(self, tx: Transaction, run: DerivedRun) -> None:
+        """Open a run that has anything to take up."""
+        if run.from_drain <= run.to_drain:
+            tx.derived_runs.open(run)
+
+    def _settle(self, tx: Transaction, run: DerivedRun) -> None:
+        """Note what else a run has done."""
 
 
 class DerivedTable(Progress):

@@ -1,6 +1,7 @@
 """Device tables: the tables of the devices as they are now, typed, one per project and table."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final
 
 from dagster import (
@@ -17,7 +18,8 @@ from ilyama_assets.automation import now_and_then_after_new_drains
 from ilyama_assets.catalog import KINDS, OWNERS
 from ilyama_assets.derived import Progress
 from ilyama_assets.markdown import markdown_table
-from ilyama_assets.mirrors.taking_up import take_up
+from ilyama_assets.mirrors.moving import MirrorProgress
+from ilyama_assets.mirrors.taking_up import Touched, take_up
 from ilyama_assets.mirrors.writing import MirrorParts
 from ilyama_assets.tables import ROW_CHANGES
 from ilyama_assets.transforms.mirrored_rows import OWN_COLUMNS
@@ -30,6 +32,7 @@ from ilyama_resources.settings import load_settings
 from ilyama_resources.spark.resource import Spark
 
 MOST_SHOWN: Final = 50
+_SHOWN_OF_NAME: Final = 100
 DESCRIPTION: Final = (
     "The rows of the devices' own tables as they are now, one Delta table per project and source "
     "table, with a typed column for each of the device's."
@@ -70,7 +73,7 @@ def device_tables(
 ) -> MaterializeResult[Any]:
     """Merge what new drains say of the rows of devices into the tables that mirror them."""
     parts = MirrorParts.of(spark.spark_session, records.gateway, lake.warehouse, load_settings())
-    progress = Progress(DEVICE_TABLES, records.gateway)
+    progress = MirrorProgress(records.gateway)
     if progress.was_interrupted():
         bring_up(progress, parts, rebuild=False)
     run, touched = bring_up(progress, parts, rebuild=config.rebuild)
@@ -80,16 +83,19 @@ def device_tables(
 
 def bring_up(
     progress: Progress, parts: MirrorParts, *, rebuild: bool
-) -> tuple[DerivedRun, list[Mirror]]:
+) -> tuple[DerivedRun, list[Touched]]:
     """Take up the next run, and tell which tables it touched."""
     with progress.next_run(rebuild=rebuild) as run:
         touched = take_up(parts, run)
     return run, touched
 
 
-def metadata_of(warehouse: Warehouse, run: DerivedRun, touched: Sequence[Mirror]) -> dict[str, Any]:
+def metadata_of(
+    warehouse: Warehouse, run: DerivedRun, touched: Sequence[Touched]
+) -> dict[str, Any]:
     """What a person sees of a run, with a line for each table that it touched."""
-    lines = [_line(warehouse, mirror) for mirror in touched if warehouse.holds(mirror.name)]
+    lines = [_line(warehouse, one) for one in touched if warehouse.holds(one.mirror.name)]
+    left_out = (_left_out(one.mirror, name) for one in touched for name in one.left_out)
     return {
         "dagster/row_count": sum(int(line["rows"]) for line in lines),
         "dagster/uri": str(warehouse.location(DEVICE_TABLES)),
@@ -98,10 +104,24 @@ def metadata_of(warehouse: Warehouse, run: DerivedRun, touched: Sequence[Mirror]
         "derived run": run.number,
         "tables touched": len(lines),
         "tables": markdown_table(lines[:MOST_SHOWN], otherwise="No table was touched."),
+        "columns left out": sum(len(one.left_out) for one in touched),
+        "some columns left out": markdown_table(
+            [*islice(left_out, MOST_SHOWN)], otherwise="Every column found its place."
+        ),
     }
 
 
-def _line(warehouse: Warehouse, mirror: Mirror) -> dict[str, str | int]:
+def _left_out(mirror: Mirror, column: str) -> dict[str, str | int]:
+    return {
+        "project": mirror.project_id or "",
+        "source table": mirror.source_table,
+        "column": column[:_SHOWN_OF_NAME],
+        "length of its name": len(column),
+    }
+
+
+def _line(warehouse: Warehouse, touched: Touched) -> dict[str, str | int]:
+    mirror = touched.mirror
     files = warehouse.files(mirror.name)
     return {
         "project": mirror.project_id or "",
@@ -109,6 +129,7 @@ def _line(warehouse: Warehouse, mirror: Mirror) -> dict[str, str | int]:
         "rows": sum(file.rows for file in files),
         "bytes": sum(file.size for file in files),
         "columns": len(columns_of(DeltaTable(warehouse.location(mirror.name)))),
+        "left out": len(touched.left_out),
         "Delta version": warehouse.version(mirror.name),
         "directory": mirror.name,
     }

@@ -16,6 +16,7 @@ from ilyama_protocol.names import MAX_NAME, is_name, is_text
 from ilyama_protocol.topics import MessageKind, parse_topic
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Transaction
+from ilyama_resources.postgres.device_table_moves import Leaving
 from ilyama_resources.postgres.devices import (
     LONGEST_ROOT_BYTES,
     DeviceEntry,
@@ -94,6 +95,7 @@ def move(
         raise InPlace(f"Device {device_id} belongs there already.")
     tx.devices.move(device_id, places)
     if old.project_id != places.project_id:
+        tx.device_table_moves.note(Leaving(before.device_id, old.project_id))
         desk.follow(tx, DeviceMove(device_id, old.project_id, places.project_id), actor=actor)
     resource, new = f"device/{device_id}", places._asdict()
     tx.audit.record(actor=actor, verb="move", resource=resource, old=old._asdict(), new=new)

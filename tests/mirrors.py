@@ -8,12 +8,11 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from ilyama_assets.checks.mirrors import Compared, compared_mirrors
-from ilyama_assets.derived import Progress
+from ilyama_assets.checks.mirrors import Chosen, Compared, chosen_tables, compared_mirrors
 from ilyama_assets.device_tables import bring_up
+from ilyama_assets.mirrors.moving import MirrorProgress
 from ilyama_assets.mirrors.writing import MirrorParts
 from ilyama_resources.delta.device_tables import (
-    DEVICE_TABLES,
     Mirror,
     MirrorColumn,
     columns_of,
@@ -33,11 +32,12 @@ class Mirrors:
         self._platform = platform
         gateway, warehouse = platform.gateway, platform.warehouse
         self.parts = MirrorParts.of(session, gateway, warehouse, platform.settings)
-        self.progress = Progress(DEVICE_TABLES, platform.gateway)
+        self.progress = MirrorProgress(platform.gateway)
 
     def derive(self, *, rebuild: bool = False) -> list[Mirror]:
         """Take up what was drained since the last time; the tables that it touched."""
-        return bring_up(self.progress, self.parts, rebuild=rebuild)[1]
+        _, touched = bring_up(self.progress, self.parts, rebuild=rebuild)
+        return [one.mirror for one in touched]
 
     def all(self) -> list[Mirror]:
         """Every device table that there is."""
@@ -76,16 +76,17 @@ class Mirrors:
             for row in self.stored(source_table, project)
         }
 
-    def differing(self) -> int:
+    def differing(self, chosen: Chosen | None = None) -> int:
         """How many rows and columns are not what a recomputation says."""
-        return sum(t.wrong + len(t.missing) + len(t.narrow) for t in self.compared())
+        return sum(t.wrong + len(t.missing) + len(t.narrow) for t in self.compared(chosen))
 
-    def compared(self) -> list[Compared]:
+    def compared(self, chosen: Chosen | None = None) -> list[Compared]:
         """Every table beside its recomputation."""
-        with self._platform.gateway.transaction() as tx:
-            run = tx.derived_runs.last(DEVICE_TABLES)
-            devices = tx.devices.sample(1_000)
-        return list(compared_mirrors(self.parts, run, devices))
+        return list(compared_mirrors(self.parts, chosen or self.chosen()))
+
+    def chosen(self) -> Chosen:
+        """All tables as they are now."""
+        return chosen_tables(self.parts, 1_000)
 
     def delta(self, source_table: str, project: str | None = None) -> DeltaTable:
         """A table as any other writer would open it."""

@@ -75,7 +75,7 @@ class Placing:
         """The mirrors that changes belong to."""
         return sorted({sort.mirror for sort in self._sorts}, key=lambda mirror: mirror.name)
 
-    @property
+    @cached_property
     def bound(self) -> Bound:
         """What the schemas bind, and what single devices keep out of their mirrors."""
         schemas = {s.schema_hash: s.schema for s in self._sorts if s.schema is not None}
@@ -91,7 +91,14 @@ class Placing:
 
     def devices_of(self, mirror: Mirror) -> list[str]:
         """The devices whose changes belong to a mirror."""
-        return sorted({sort.device_id for sort in self._sorts if sort.mirror == mirror})
+        return sorted(self._devices.get(mirror, ()))
+
+    @cached_property
+    def _devices(self) -> dict[Mirror, set[str]]:
+        of_mirrors: dict[Mirror, set[str]] = {}
+        for sort in self._sorts:
+            of_mirrors.setdefault(sort.mirror, set()).add(sort.device_id)
+        return of_mirrors
 
     def affinities_of(self, mirror: Mirror) -> Mapping[str, Shared]:
         """The affinities of a mirror's columns, wide enough for all of its schemas."""
@@ -136,32 +143,58 @@ def _frame(session: SparkSession, rows: list[dict[str, Any]], schema: pa.Schema)
     return session.createDataFrame(pa.Table.from_pylist(rows, schema))
 
 
-def place(changes: DataFrame, gateway: Gateway) -> Placing:
-    """Ask the records about all devices, tables and schemas of some changes."""
-    found = sorts_of(changes).toArrow().to_pylist()
-    devices = {sort["device_id"] for sort in found}
+class Remembered(NamedTuple):
+    """What the records had of some devices at one moment."""
+
+    states: Mapping[str, DeviceState]
+    projects: Mapping[str, str | None]
+
+    def mirror_of(self, device_id: str, source_table: str) -> Mirror:
+        """The mirror of a device's table."""
+        return Mirror(source_table, self.projects.get(device_id))
+
+    def without(self, devices: Collection[str]) -> Remembered:
+        """The same of the other devices."""
+        states = {d: state for d, state in self.states.items() if d not in devices}
+        return Remembered(states, {d: p for d, p in self.projects.items() if d not in devices})
+
+    def source_tables(self, device_id: str) -> Collection[str]:
+        """The tables of a device."""
+        return self.states.get(device_id, DeviceState()).lineages.keys()
+
+    def lineage_of(self, device_id: str, source_table: str) -> LineageState:
+        """What is remembered of a device's table."""
+        lineages = self.states.get(device_id, DeviceState()).lineages
+        return lineages.get(source_table, LineageState())
+
+
+def remembered(gateway: Gateway, devices: Collection[str]) -> Remembered:
+    """Ask the records about devices."""
     with gateway.transaction() as tx:
         stored = tx.device_states.of(devices)
         projects = tx.devices.projects(devices)
     states = {device_id: decode_state(text.encode()) for device_id, text in stored.items()}
-    sorts = [
-        Sort(
-            **sort,
-            mirror=Mirror(sort["source_table"], projects.get(sort["device_id"])),
-            schema=_lineage(states, **sort).schemas.get(sort["schema_hash"]),
-            unmirrored=_unmirrored(_lineage(states, **sort), sort["schema_hash"]),
-        )
-        for sort in found
-    ]
-    return Placing(sorts, {device_id: state.epochs for device_id, state in states.items()})
+    return Remembered(states, projects)
 
 
-def _lineage(
-    states: Mapping[str, DeviceState], *, device_id: str, source_table: str, **_: object
-) -> LineageState:
-    lineages = states.get(device_id, DeviceState()).lineages
-    return lineages.get(source_table, LineageState())
+def place(changes: DataFrame, gateway: Gateway, known: Remembered | None = None) -> Placing:
+    """Place changes by what is known of their devices, or else by what the records say now."""
+    found = sorts_of(changes).toArrow().to_pylist()
+    known = known or remembered(gateway, {sort["device_id"] for sort in found})
+    epochs = {device_id: state.epochs for device_id, state in known.states.items()}
+    return Placing([_sort(known, **told) for told in found], epochs)
 
 
-def _unmirrored(lineage: LineageState, schema_hash: str) -> Unmirrored:
-    return unmirrored_columns(lineage.accepted_schemas().get(schema_hash))
+def _sort(
+    known: Remembered, *, device_id: str, source_table: str, schema_hash: str, since: int
+) -> Sort:
+    lineage = known.lineage_of(device_id, source_table)
+    return Sort(
+        device_id,
+        source_table,
+        schema_hash,
+        mirror=known.mirror_of(device_id, source_table),
+        since=since,
+        schema=lineage.schemas.get(schema_hash),
+        unmirrored=unmirrored_columns(lineage.accepted_schemas().get(schema_hash)),
+    )

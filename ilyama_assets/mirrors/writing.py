@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ from ilyama_assets.transforms.mirrored_rows import (
     described,
     mirror_schema,
 )
+from ilyama_assets.transforms.newest_changes import MOST_LITERALS
 from ilyama_assets.transforms.newest_in_arrow import newest_rows
 from ilyama_protocol.mirror_names import DEVICE_COLUMN
 from ilyama_resources.delta.data_files import TableColumn, TableContract
@@ -30,8 +31,6 @@ from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.derived_runs import DerivedRun
 from ilyama_resources.settings import Settings
 
-MOST_LITERALS: Final = 1_000
-"""More devices than these are not named in a MERGE; hardly a file would be left out by them."""
 MOST_HELD: Final = 128 * 1024 * 1024
 """A table of more bytes than these in memory is not written whole, however well it compresses."""
 _INCOMING: Final = "incoming_mirror"
@@ -62,8 +61,17 @@ class MirrorParts(NamedTuple):
 class MirrorTable:
     """One device table, as a run finds it and leaves it."""
 
-    def __init__(self, mirror: Mirror, parts: MirrorParts, run: DerivedRun) -> None:
+    def __init__(
+        self,
+        mirror: Mirror,
+        parts: MirrorParts,
+        run: DerivedRun,
+        *,
+        leaving: Collection[str] = (),
+    ) -> None:
+        """`leaving` are devices whose rows go out of it."""
         self.mirror = mirror
+        self._leaving = sorted(leaving)
         self._parts = parts
         self._run = run
         warehouse = parts.warehouse
@@ -108,10 +116,16 @@ class MirrorTable:
 
         def merged(table: DeltaTable) -> pa.Table | None:
             stored = changed.slice(0, 0) if anew else _stored(table, changed.schema)
-            return None if stored is None else newest_living([stored, changed]).select(names)
+            if stored is None:
+                return None
+            return newest_living([self._staying(stored), changed]).select(names)
 
         with self._writing():
             return self._parts.warehouse.overwrite(self.mirror.name, self._run.number, merged)
+
+    def _staying(self, rows: pa.Table) -> pa.Table:
+        leaves = pc.is_in(rows[DEVICE_COLUMN], pa.array(self._leaving, pa.string()))
+        return rows.filter(pc.invert(leaves))
 
     def empty(self) -> None:
         """Leave nothing but the columns."""
@@ -150,14 +164,23 @@ class MirrorTable:
         rows.createOrReplaceTempView(_INCOMING)
         is_delete = f"s.`{OPERATION}` = 'delete'"
         same = "t.`device_id` = s.`device_id` AND t.`__source_pk_hash` = s.`__source_pk_hash`"
+        within = _within([*devices, *self._leaving])
         with self._spark_writing():
             write_once(
                 self._parts.session,
-                f"MERGE INTO {self._target} t USING {_INCOMING} s ON {same}{_within(devices)} "
+                f"MERGE INTO {self._target} t USING {_INCOMING} s ON {same}{within} "
                 f"WHEN MATCHED AND {_IS_NEWER} AND {is_delete} THEN DELETE "
                 f"WHEN MATCHED AND {_IS_NEWER} THEN UPDATE SET * "
-                f"WHEN NOT MATCHED AND NOT ({is_delete}) THEN INSERT *",
+                f"WHEN NOT MATCHED AND NOT ({is_delete}) THEN INSERT *{self._departure}",
             )
+
+    @property
+    def _departure(self) -> str:
+        """What a MERGE does with rows of devices that leave."""
+        if not self._leaving:
+            return ""
+        theirs = ", ".join(map(sql_text, self._leaving))
+        return f" WHEN NOT MATCHED BY SOURCE AND t.`device_id` IN ({theirs}) THEN DELETE"
 
     @property
     def _target(self) -> str:

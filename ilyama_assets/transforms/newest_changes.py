@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -27,12 +27,15 @@ _TOLD: Final = (
     *("journal_epoch", "op", "pk", "row", "schema_hash"),
     *("batch_id", "received_at", "drain_id"),
 )
-_CHANGE: Final = (*KEY, "commit_seq", *_TOLD)
+CHANGE: Final = (*KEY, "commit_seq", *_TOLD)
+"""What of a change it takes to find the newest of a primary key, and to mirror it."""
 _TYPES: Final = {"commit_seq": "bigint", "received_at": "timestamp", "drain_id": "bigint"}
-_CHANGE_DDL: Final = ", ".join(f"{name} {_TYPES.get(name, 'string')}" for name in _CHANGE)
+CHANGE_DDL: Final = ", ".join(f"{name} {_TYPES.get(name, 'string')}" for name in CHANGE)
 _PATHS: Final = pa.list_(pa.string())
 _MOST_HELD: Final = 400_000
 """So many changes are in memory at once; a row may be long."""
+MOST_LITERALS: Final = 1_000
+"""More values than these are not named in a statement; hardly a file would be left out by them."""
 Epochs = Mapping[str, Mapping[str, int]]
 """The ranks of the epochs of each device."""
 
@@ -85,7 +88,26 @@ def newest_changes_of_drains(
     files = warehouse.files_within(ROW_CHANGES.name, {"drain_id": drains})
     shares = pa.table({"paths": pa.array([files[n::tasks] for n in range(tasks)], _PATHS)})
     read = partial(_newest_of_files, run=run, epochs=epochs)
-    return session.createDataFrame(shares).mapInArrow(read, _CHANGE_DDL)
+    return session.createDataFrame(shares).mapInArrow(read, CHANGE_DDL)
+
+
+def keys_of_drains(changes: DataFrame, drains: Sequence[int]) -> DataFrame:
+    """The primary keys that some drains changed."""
+    few = changes.where(F.col("drain_id").between(min(drains), max(drains)))
+    wanted = changes.sparkSession.createDataFrame([(n,) for n in drains], "drain_id bigint")
+    own = few.join(F.broadcast(wanted), ["drain_id"], "left_semi")
+    return own.select(*KEY).distinct()
+
+
+def deletes_of_keys(changes: DataFrame, keys: DataFrame, places: pa.Table) -> DataFrame:
+    """The deletes among the changes of some primary keys, in the devices and tables of these."""
+    deletes = changes.where(F.col("op") == "delete")
+    for name in places.column_names:
+        values = pc.unique(places[name]).to_pylist()
+        if len(values) <= MOST_LITERALS:
+            # Files are left out by literals only.
+            deletes = deletes.where(F.col(name).isin(values))
+    return deletes.select(*CHANGE).join(keys, [*KEY], "left_semi")
 
 
 def _newest_of_files(
@@ -102,12 +124,12 @@ def _changes(path: str, run: DerivedRun) -> Iterator[pa.Table]:
     """The changes of a file that a mirror may show, by row group."""
     with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
-            rows = as_declared(file.read_row_group(group, [*_CHANGE, "late"]), ROW_CHANGES)
+            rows = as_declared(file.read_row_group(group, [*CHANGE, "late"]), ROW_CHANGES)
             drain_ids = rows["drain_id"]
             since = pc.greater_equal(drain_ids, run.from_drain)
             until = pc.less_equal(drain_ids, run.to_drain)
             shown = pc.and_(pc.and_(since, until), pc.invert(rows["late"]))
-            yield rows.filter(shown).select([*_CHANGE])
+            yield rows.filter(shown).select([*CHANGE])
 
 
 def _newest(changes: pa.Table, *, epochs: Epochs) -> pa.Table:

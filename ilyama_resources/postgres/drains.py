@@ -183,11 +183,15 @@ class Drains:
         newest = self.page(state=DrainState.DONE, limit=1)
         return newest[0] if newest else None
 
-    def wrote_in_order(self, first: int, last: int) -> bool:
-        """Whether drains surely wrote their rows in the order in which these were decided."""
+    def out_of_order(self, first: int, last: int) -> list[int]:
+        """Drains that may have written rows which were decided before those of other drains.
+
+        They are releases, and drains that nobody remembers: these may have been releases.
+        """
         within = DRAIN.c.drain_id.between(first, last)
-        known = select(func.count()).where(within, DRAIN.c.origin.in_(_DECIDED_THEN_WRITTEN))
-        return self._connection.scalar(known) == last - first + 1
+        query = select(DRAIN.c.drain_id).where(within, DRAIN.c.origin.in_(_DECIDED_THEN_WRITTEN))
+        in_order = {*self._connection.scalars(query)}
+        return [drain_id for drain_id in range(first, last + 1) if drain_id not in in_order]
 
     def find(self, drain_id: int) -> Drain | None:
         """One drain by its id."""

@@ -28,6 +28,7 @@ from ilyama_resources.postgres.current_instances import CurrentInstances
 from ilyama_resources.postgres.current_values import CurrentValues
 from ilyama_resources.postgres.derived_runs import DerivedRuns
 from ilyama_resources.postgres.device_states import DeviceStates
+from ilyama_resources.postgres.device_table_moves import DeviceTableMoves
 from ilyama_resources.postgres.devices import Devices
 from ilyama_resources.postgres.drains import Drains
 from ilyama_resources.postgres.events import Events
@@ -92,6 +93,7 @@ class Transaction:
         self.devices = Devices(connection)
         self.moved_devices = MovedDevices(connection)
         self.device_states = DeviceStates(connection)
+        self.device_table_moves = DeviceTableMoves(connection)
         self.shelved_schemas = ShelvedSchemas(connection)
         self.current_instances = CurrentInstances(connection)
         self.current_values = CurrentValues(connection)

@@ -258,6 +258,15 @@ DERIVED_RUN = Table(
     _moment("closed_at"),
 )
 
+DEVICE_TABLE_MOVE = Table(
+    "device_table_move",
+    METADATA,
+    Column("move_id", BigInteger, Identity(), primary_key=True),
+    Column("device_id", Text, nullable=False),
+    Column("left_project", Text),
+    Column("taken_up_by", BigInteger),
+)
+
 
 def _sequence() -> list[Column[Any]]:
     """What names one sequence of a device."""

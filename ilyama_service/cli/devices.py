@@ -14,10 +14,9 @@ from ilyama_service.cli.consoles import console
 from ilyama_service.cli.records import actor, changed, records, safe
 from ilyama_service.reviewing import Reviewing
 
-_REBUILD = (
-    "The rows that it had in device tables stay with the project before, as they were, until these "
-    "are rebuilt: the new project lacks every row that has not changed since, and mirror_parity "
-    "fails when it samples the device. See docs/operations.md."
+_ROWS_FOLLOW = (
+    "Its rows in device tables follow it with the next run of these: after new drains, or with "
+    "ilyama drain."
 )
 
 
@@ -62,7 +61,7 @@ def move(device_id: str, named: Mapping[str, str]) -> None:
         tx.commit()
     console.print(f"Moved {safe(entry.device_id)}.", markup=False, highlight=False)
     if "project_id" in places:
-        console.print(_REBUILD, highlight=False)
+        console.print(_ROWS_FOLLOW, highlight=False)
 
 
 def _table(entries: Sequence[DeviceEntry]) -> Table:

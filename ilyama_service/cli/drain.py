@@ -140,7 +140,8 @@ def _something_waits(gateway: Gateway, derived: Collection[Derived]) -> bool:
     with gateway.transaction() as tx:
         last = tx.drains.last_done_id()
         behind = any(tx.derived_runs.last(table).to_drain < last for table in derived)
-    return behind or _next_day(gateway) is not None
+        moved = Derived.DEVICE_TABLES in derived and tx.device_table_moves.wait()
+    return behind or moved or _next_day(gateway) is not None
 
 
 @contextmanager

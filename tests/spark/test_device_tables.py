@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from dagster import AssetCheckSeverity
 from pyspark.sql import functions as F
 from sqlalchemy import create_engine, text
 
+from ilyama_assets.checks.mirrors import mirror_report
 from ilyama_assets.device_tables import bring_up, metadata_of
 from ilyama_assets.drains.protocol import Intake
+from ilyama_assets.mirrors.taking_up import take_up
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn
 from ilyama_protocol.governance.bindings import Binding, ColumnAction, Verb
 from ilyama_protocol.intake.outcomes import Message, Origin
@@ -18,10 +22,23 @@ from ilyama_protocol.moments import micros
 from ilyama_resources.delta.device_tables import Mirror
 from ilyama_resources.landing.directory import register
 from ilyama_resources.landing.segment_ids import SegmentIds
+from ilyama_service import devices
+from ilyama_service.reviewing import Reviewing
 from tests.mirrors import Mirrors
 from tests.platform import Platform
-from tests.spark.arrivals import drained
-from tests.unit.intake.traffic import NOW, TABLE, A, B, Change, batch, change, columns
+from tests.spark.arrivals import drained, drained_telemetry
+from tests.unit.intake.traffic import (
+    NOW,
+    TABLE,
+    A,
+    B,
+    Change,
+    batch,
+    change,
+    columns,
+    sample,
+    telemetry,
+)
 
 ONE, TWO = "acme/one", "acme/two"
 PUMPS = columns(v="INTEGER", w="TEXT")
@@ -321,6 +338,29 @@ def test_five_hundred_columns_are_mirrored(intake: Intake, mirrors: Mirrors) -> 
     assert mirrors.rows(TABLE) == {_key(pk=1): row, _key(pk=2): {"c7": -1}}
 
 
+@pytest.mark.usefixtures("way")
+def test_a_column_that_has_no_place_is_told_by_every_run_and_by_parity(
+    intake: Intake, mirrors: Mirrors
+) -> None:
+    long = "n" * 256
+    schema = columns(**{"v": "INTEGER", long: "INTEGER"})
+    for seq in (1, 2):
+        drained(intake, [(ONE, batch(_put(seq, 1, v=seq, **{long: 7}), schema=schema))])
+        run, touched = bring_up(mirrors.progress, mirrors.parts, rebuild=False)
+
+        told = metadata_of(mirrors.parts.warehouse, run, touched)
+        assert told["columns left out"] == 1
+        *_, line = told["some columns left out"].value.splitlines()
+        assert line == f"|  | {TABLE} | {'n' * 100} | 256 |"
+
+    (compared,) = mirrors.compared()
+    assert (compared.wrong, compared.left_out) == (0, [long])
+    found = mirror_report(mirrors.chosen(), [compared])
+    assert (found.passed, found.severity) == (False, AssetCheckSeverity.WARN)
+    assert found.metadata["columns that are left out"].value == 1
+    assert "row_changes" in str(found.metadata["what to do"].value)
+
+
 def test_tables_have_places_of_their_own_whatever_their_names(
     platform: Platform, intake: Intake, mirrors: Mirrors
 ) -> None:
@@ -366,6 +406,87 @@ def test_projects_have_tables_of_their_own_and_a_rebuild_moves_devices(
     assert mirrors.all() == [Mirror(TABLE, "projectless"), Mirror(TABLE)]
 
 
+def _move_and_note(platform: Platform, device: str, project: str | None) -> None:
+    """As a person moves a device."""
+    with platform.gateway.transaction() as tx:
+        desk = Reviewing(platform.settings.policy)
+        devices.move(tx, device, {"project_id": project}, desk=desk, actor="test")
+        tx.commit()
+
+
+@pytest.mark.usefixtures("way")
+def test_rows_follow_a_device_that_moves_and_no_other_is_touched(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    rows = batch(_put(1, 1, v=1), _put(2, 2, v=2), _gone(3, 3), schema=PUMPS)
+    drained(intake, [(ONE, rows), (TWO, rows)])
+    drained(intake, [(TWO, batch(_put(5, 1, v=1), schema=PUMPS, table="valves"))])
+    mirrors.derive()
+    valves = mirrors.version("valves")
+
+    _move_and_note(platform, ONE, "acme")
+    assert mirrors.derive() == [Mirror(TABLE, "acme"), Mirror(TABLE)]
+
+    assert mirrors.rows(TABLE, "acme") == {_key(ONE, 1): {"v": 1}, _key(ONE, 2): {"v": 2}}
+    assert mirrors.rows(TABLE) == {_key(TWO, 1): {"v": 1}, _key(TWO, 2): {"v": 2}}
+    assert mirrors.version("valves") == valves
+    assert mirrors.differing() == 0
+    assert mirrors.derive() == []
+
+
+@pytest.mark.usefixtures("way")
+def test_devices_that_change_places_take_new_changes_and_deletes_along(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    rows = batch(_put(1, 1, v=1), _put(2, 2, v=2), schema=PUMPS)
+    drained(intake, [(ONE, rows), (TWO, rows)])
+    _move_and_note(platform, TWO, "acme")
+    mirrors.derive()
+
+    _move_and_note(platform, ONE, "acme")
+    _move_and_note(platform, TWO, None)
+    drained(intake, [(ONE, batch(_gone(3, 1), _put(4, 2, v=4), schema=PUMPS))])
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE, "acme") == {_key(ONE, 2): {"v": 4}}
+    assert mirrors.rows(TABLE) == {_key(TWO, 1): {"v": 1}, _key(TWO, 2): {"v": 2}}
+    assert mirrors.differing() == 0
+
+
+def test_rows_follow_a_device_that_moves_on_and_stay_with_one_that_comes_back(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    rows = batch(_put(1, 1, v=1), schema=PUMPS)
+    drained(intake, [(ONE, rows), (TWO, rows)])
+    mirrors.derive()
+    for device, project in ((ONE, "acme"), (ONE, "waterworks"), (TWO, "acme"), (TWO, None)):
+        _move_and_note(platform, device, project)
+    assert mirrors.compared() == []
+
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE, "waterworks") == {_key(ONE): {"v": 1}}
+    assert mirrors.rows(TABLE) == {_key(TWO): {"v": 1}}
+    assert mirrors.differing() == 0
+
+
+def test_a_move_during_a_run_is_for_the_next_one(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, v=1), schema=PUMPS))])
+    mirrors.derive()
+    _move_and_note(platform, ONE, "acme")
+    with mirrors.progress.next_run() as run:
+        take_up(mirrors.parts, run)
+        _move_and_note(platform, ONE, "waterworks")
+    assert mirrors.rows(TABLE, "acme") == {_key(): {"v": 1}}
+
+    mirrors.derive()
+
+    places = [mirrors.rows(TABLE, project) for project in ("waterworks", "acme", None)]
+    assert places == [{_key(): {"v": 1}}, {}, {}]
+
+
 def test_only_touched_tables_are_written(intake: Intake, mirrors: Mirrors) -> None:
     drained(
         intake,
@@ -407,6 +528,80 @@ def test_a_row_released_after_its_delete_does_not_come_back(
     mirrors.derive()
 
     assert mirrors.rows(TABLE) == {_key(pk=7): {"v": 0}, _key(pk=8): {"v": 8}}
+
+
+def test_a_release_reads_the_history_of_no_device_but_its_own(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(TWO, batch(_put(1, 1, v=1), _gone(2, 2), schema=PUMPS))])
+    drained(intake, [(ONE, batch(_put(1, 7, v=0), _gone(3, 1), schema=PUMPS))])
+    mirrors.derive()
+    drained(intake, [(ONE, batch(_put(2, 1, v=1), schema=PUMPS))])
+    _make_a_release_of(platform, intake, drain_id=3)
+    drained(intake, [(TWO, batch(_put(3, 1, v=3), schema=PUMPS))])
+    _lose_changes_of(intake, drain_id=1)
+
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(pk=7): {"v": 0}, _key(TWO): {"v": 3}}
+
+
+def test_a_release_that_wrote_no_change_reads_no_history(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(ONE, batch(_put(1, 1, v=1), schema=PUMPS))])
+    mirrors.derive()
+    drained_telemetry(intake, [(ONE, telemetry(sample(v=1.5), table="levels"))])
+    drained(intake, [(ONE, batch(_put(2, 1, v=2), schema=PUMPS))])
+    _execute(platform, "UPDATE drain SET origin = 'staged' WHERE drain_id = 2")
+    _lose_changes_of(intake, drain_id=1)
+
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(): {"v": 2}}
+
+
+def test_releases_of_more_keys_than_a_statement_names_undo_no_delete(
+    platform: Platform, intake: Intake, mirrors: Mirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ilyama_assets.transforms.newest_changes.MOST_LITERALS", 1)
+    both = (ONE, TWO)
+    drained(intake, [(device, batch(_gone(3, 1), schema=PUMPS)) for device in both])
+    mirrors.derive()
+    rows = batch(_put(2, 1, v=1), _put(4, 8, v=8), schema=PUMPS)
+    drained(intake, [(device, rows) for device in both])
+    _make_a_release_of(platform, intake, drain_id=2)
+
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(device, 8): {"v": 8} for device in both}
+
+
+def test_a_drain_that_the_records_forgot_undoes_no_delete(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(ONE, batch(_gone(3, 1), schema=PUMPS))])
+    mirrors.derive()
+    drained(intake, [(ONE, batch(_put(2, 1, v=1), schema=PUMPS))])
+    _make_a_release_of(platform, intake, drain_id=2)
+    drained(intake, [(ONE, batch(_put(5, 9, v=9), schema=PUMPS))])
+    _forget(platform, drain_id=2)
+
+    mirrors.derive()
+
+    assert mirrors.rows(TABLE) == {_key(pk=9): {"v": 9}}
+
+
+def _forget(platform: Platform, *, drain_id: int) -> None:
+    """As compaction leaves the records of a drain of long ago."""
+    for table in ("ledger_total", "segment", "drain"):
+        _execute(platform, f"DELETE FROM {table} WHERE drain_id = :id", id=drain_id)
+
+
+def _lose_changes_of(intake: Intake, *, drain_id: int) -> None:
+    """Take the files of a drain away: whoever reads them fails."""
+    for path in intake.warehouse.files_within("row_changes", {"drain_id": (drain_id, drain_id)}):
+        Path(path).unlink()
 
 
 def _make_a_release_of(platform: Platform, intake: Intake, *, drain_id: int) -> None:

@@ -8,7 +8,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from ilyama_assets.drains.protocol import Intake
+from ilyama_assets.mirrors.taking_up import take_up
 from ilyama_protocol.canonical import pk_hash
+from ilyama_resources.postgres.devices import DevicePlaces
 from tests.mirrors import Mirrors
 from tests.platform import Platform
 from tests.spark.arrivals import drained
@@ -72,3 +74,53 @@ def test_parity_counts_and_shows_a_row_that_was_spoiled(
     assert shown["device_id"] == DEVICE
     assert (shown["ours"] is None, shown["theirs"] is None) == (spoil is drop, spoil is resurrect)
     assert shown["copies"] == (None if spoil is drop else 1 + (spoil is double))
+
+
+def test_tables_are_compared_as_they_were_chosen_while_later_runs_go_on(
+    intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(DEVICE, batch(change(1, row={"v": 1}), schema=PUMPS))])
+    mirrors.derive()
+    chosen = mirrors.chosen()
+
+    drained(intake, [(DEVICE, batch(change(2, row={"v": 2.5}), schema=PUMPS))])
+    mirrors.derive()
+
+    assert [*mirrors.rows(TABLE).values()] == [{"v": 2.5}]
+    assert mirrors.differing(chosen) == mirrors.differing() == 0
+
+
+def test_a_table_that_an_interrupted_run_has_taken_further_is_not_compared(
+    intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(DEVICE, batch(change(1, row={"v": 1}), schema=PUMPS))])
+    mirrors.derive()
+    drained(intake, [(DEVICE, batch(change(2, row={"v": 2}), schema=PUMPS))])
+    with pytest.raises(_Died):
+        _take_up_and_die(mirrors)
+
+    assert mirrors.chosen().tables == []
+
+
+def _take_up_and_die(mirrors: Mirrors) -> None:
+    with mirrors.progress.next_run() as run:
+        take_up(mirrors.parts, run)
+        raise _Died
+
+
+class _Died(Exception):
+    """The process that derived tables is gone."""
+
+
+def test_a_device_that_moves_while_its_tables_are_compared_makes_no_difference(
+    platform: Platform, intake: Intake, mirrors: Mirrors
+) -> None:
+    drained(intake, [(DEVICE, batch(change(1, row={"v": 1}), schema=PUMPS))])
+    mirrors.derive()
+    chosen = mirrors.chosen()
+
+    with platform.gateway.transaction() as tx:
+        tx.devices.move(DEVICE, DevicePlaces(None, "elsewhere", None))
+        tx.commit()
+
+    assert mirrors.differing(chosen) == 0

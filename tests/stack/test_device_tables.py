@@ -62,3 +62,37 @@ def test_a_stream_with_every_fault_gives_the_tables_of_the_devices(
     assert died.returncode == CRASH_STATUS, died.stderr
     platform.drain_and_mirror()
     assert_device_tables_equal_oracle(platform, events)
+
+
+def test_a_move_survives_a_run_that_dies_and_another_move(platform: Platform) -> None:
+    events = generate(7, batches=20)
+    platform.import_events(events)
+    platform.drain_and_mirror()
+    before = _rows_of_projects(platform)
+    device_id = min(device for device, *_ in before)
+
+    platform.ilyama("devices", "move", device_id, "--project", "acme")
+    died = platform.try_ilyama("drain", CRASH_AT="mirror_write.after:1")
+    assert died.returncode == CRASH_STATUS, died.stderr
+    platform.ilyama("devices", "move", device_id, "--project", "waterworks")
+    platform.drain_and_mirror()
+
+    moved = {
+        (device, "waterworks" if device == device_id else project, *row)
+        for device, project, *row in before
+    }
+    assert _rows_of_projects(platform) == moved
+    with platform.gateway.transaction() as tx:
+        assert not tx.device_table_moves.wait()
+
+
+def _rows_of_projects(platform: Platform) -> set[tuple[str, str | None, str, str]]:
+    """Every row of every device table: its device, project, source table and primary key."""
+    root = platform.settings.warehouse
+    found = set()
+    for name in mirror_names(root):
+        mirror = mirror_at(DeltaTable(root / name))
+        for row in stored_rows(root, name):
+            key = (mirror.source_table, row["__source_pk_hash"])
+            found.add((row["device_id"], mirror.project_id, *key))
+    return found

@@ -163,7 +163,7 @@ def test_the_command_registers_shows_lists_and_moves(shared_platform: Platform) 
     assert f"project     {project}" in ilyama("devices", "show", device_id)
     assert device_id in ilyama("devices", "list", "--project", project, COLUMNS="40")
     moved = ilyama("devices", "move", device_id, "--project", "")
-    assert "mirror_parity" in moved
+    assert "follow it" in moved
     assert "No such device." in ilyama("devices", "list", "--project", project)
     assert refused("devices", "move", device_id).returncode == 2
     assert "belongs there already" in refused("devices", "move", device_id, "--project", "").stderr

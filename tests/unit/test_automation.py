@@ -45,33 +45,39 @@ class Ticks:
         return told.get_num_requested(AssetKey(CURRENT_VALUE.name))
 
 
-NIGHTLY = AssetCheckKey(AssetKey("row_changes"), "one_row_per_dedup_key_in_table")
+NIGHTLY = (
+    AssetCheckKey(AssetKey("row_changes"), "one_row_per_dedup_key_in_table"),
+    AssetCheckKey(AssetKey("device_tables"), "mirror_parity"),
+)
 START = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
 
 
-def checked_at(instance: DagsterInstance, moments: Sequence[datetime]) -> list[int]:
+def checked_at(
+    instance: DagsterInstance, key: AssetCheckKey, moments: Sequence[datetime]
+) -> list[int]:
     """How often each tick asks for a check of a whole table; its first answer comes at once."""
     cursor, asked = None, []
     for moment in moments:
         told = evaluate_automation_conditions(defs, instance, cursor=cursor, evaluation_time=moment)
         cursor = told.cursor
-        asked.append(sum(one.true_subset.size for one in told.results if one.key == NIGHTLY))
+        asked.append(sum(one.true_subset.size for one in told.results if one.key == key))
         if asked[-1]:
             evaluation = AssetCheckEvaluation(
-                asset_key=NIGHTLY.asset_key, check_name=NIGHTLY.name, passed=True, metadata={}
+                asset_key=key.asset_key, check_name=key.name, passed=True, metadata={}
             )
             instance.report_runless_asset_event(evaluation)
     return asked
 
 
+@pytest.mark.parametrize("key", NIGHTLY, ids=lambda key: key.name)
 def test_a_check_of_a_whole_table_is_run_soon_and_then_every_night(
-    instance: DagsterInstance,
+    instance: DagsterInstance, key: AssetCheckKey
 ) -> None:
     minutes = (0, 5, 11, 21, 31)
     today = [START + timedelta(minutes=after) for after in minutes]
     night = START.replace(day=2, hour=3, minute=18)
 
-    assert checked_at(instance, [*today, night]) == [0, 0, 1, 0, 0, 1]
+    assert checked_at(instance, key, [*today, night]) == [0, 0, 1, 0, 0, 1]
 
 
 def write(instance: DagsterInstance) -> None:

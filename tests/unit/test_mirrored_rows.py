@@ -49,7 +49,7 @@ def test_columns_of_numbers_hold_what_the_oracle_says(
     affinities = {"v": affinity}
     bound = Bound({SCHEMA: affinities})
     changes = _changes(*({"v": value} for value in values))
-    columns = renewed_columns([], affinities, kinds_in_table(changes, bound, frozenset()))
+    columns = renewed_columns([], affinities, kinds_in_table(changes, bound, frozenset())).columns
 
     rows = mirrored_table(changes, columns, bound).to_pylist()
 
