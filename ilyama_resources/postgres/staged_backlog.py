@@ -95,6 +95,7 @@ class BacklogSize(NamedTuple):
 _FIELDS = [STAGED_BACKLOG.c[name] for name in StagedSum._fields]
 _KEY = StagedSum._fields[:5]
 _OF_TOTAL = [STAGED_BACKLOG.c[name] for name in KEY]
+_BY_DRAIN = [STAGED_BACKLOG.c[name] for name in ("drain_id", *KEY)]
 _UNTOUCHED = (False, None, False)
 _IS_STAGED = STAGED_BACKLOG.c.released_in.is_(None)
 _SIZES = [
@@ -167,11 +168,13 @@ class StagedBacklog:
         self._totals.recount((device, table, why, named) for _, device, table, why, named in found)
         return [row[0] for row in found]
 
-    def waiting(self) -> list[StagedSum]:
-        """Everything that was not released yet, whatever holds it."""
-        query = select(*_FIELDS).where(_IS_STAGED)
-        rows = self._connection.execute(query.order_by(*(STAGED_BACKLOG.c[name] for name in _KEY)))
-        return [StagedSum(*row) for row in rows]
+    def waiting_after(self, last: StagedSum | None, *, limit: int) -> list[StagedSum]:
+        """The next sums that were not released yet, whatever holds them, drain after drain."""
+        query = select(*_FIELDS).where(_IS_STAGED).order_by(*_BY_DRAIN).limit(limit)
+        if last is not None:
+            passed = [getattr(last, column.name) for column in _BY_DRAIN]
+            query = query.where(tuple_(*_BY_DRAIN) > tuple_(*passed))
+        return [StagedSum(*row) for row in self._connection.execute(query)]
 
     def forget(self, *, released_before: datetime) -> None:
         """Remove the sums of what was released long ago."""

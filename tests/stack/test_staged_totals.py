@@ -134,6 +134,21 @@ def test_what_is_free_follows_approvals_and_pauses(gateway: Gateway) -> None:
     assert free() == FreeRows(2, 4, 60)
 
 
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_what_waits_is_read_in_portions_drain_after_drain(gateway: Gateway, limit: int) -> None:
+    with gateway.transaction() as tx:
+        tx.backlog.add([*WAITS, *PAUSED, *BROKEN])
+        tx.backlog.release([PAUSED[1]], drain_id=4)
+        tx.commit()
+        found: list[StagedSum] = []
+        while portion := tx.backlog.waiting_after(found[-1] if found else None, limit=limit):
+            assert len(portion) <= limit
+            found += portion
+
+    waiting = sorted({*WAITS, *PAUSED, *BROKEN} - {PAUSED[1]}, key=lambda one: (one[4], one))
+    assert found == waiting
+
+
 def test_totals_are_made_of_what_older_builds_had_staged(gateway: Gateway) -> None:
     with gateway.transaction() as tx:
         tx.backlog.add([*WAITS, *PAUSED, *FAILED, *BROKEN])
