@@ -102,6 +102,7 @@ _RECORDS = {
     "lineage_pause": "Why lineages are paused; one without a line is active.",
     "sequence_reset": "Numbers of telemetry batches that begin anew with the next drain.",
     "staged_backlog": "What each drain has set aside, and the drain that has released it since.",
+    "staged_total": "How much of what was set aside was not released, by lineage, reason and schema.",
     "past_drains": "What drains took that are forgotten, by day and origin.",
     "schema_binding": "Accepted schemas of projects and devices, and what becomes of columns.",
     "schema_question": "Schemas that wait until there is room for a review of them.",

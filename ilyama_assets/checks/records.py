@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pyarrow as pa
 from dagster import AssetCheckResult, asset_check
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ilyama_assets.automation import every_night
 from ilyama_assets.checks.reading import last_closed_drain, read, until
 from ilyama_assets.checks.reports import SAMPLE_ROWS, report
 from ilyama_assets.tables import REJECTED_BATCHES, STAGED_ROWS
+from ilyama_resources.delta.staged_files import PLACES, places_of
 from ilyama_resources.lake import DeltaLake
+from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.resource import Records
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_resources.spark.resource import Spark
 
 _UNKNOWN_OF_MESSAGES: Final = ("device_id", "source_table", "schema_hash")
-_SUM: Final = ("device_id", "source_table", "staging_reason", "schema_hash", "drain_id")
+SUMS_AT_ONCE: Final = 50_000
+"""So many sums of what waits are compared with the table at a time."""
 
 
 @asset_check(
@@ -63,24 +70,18 @@ def every_rejection_has_a_life(records: Records, spark: Spark, lake: DeltaLake) 
 def everything_that_waits_is_there(
     records: Records, spark: Spark, lake: DeltaLake
 ) -> AssetCheckResult:
-    """Compare the sums of what waits with the rows behind them."""
-    with records.gateway.transaction() as tx:
-        waiting = tx.backlog.waiting()
+    """Compare the sums of what waits with the rows behind them, portion after portion."""
     staged = read(spark.spark_session, lake.warehouse, STAGED_ROWS)
-    staged = staged.where(F.col("drain_id").isin({one.drain_id for one in waiting}))
-    rows = staged.fillna("", [*_UNKNOWN_OF_MESSAGES]).groupBy(*_SUM).count()
-    stored = {tuple(row[name] for name in _SUM): row["count"] for row in rows.toArrow().to_pylist()}
-    wrong = [
-        _compared(one, found)
-        for one in waiting
-        if not _is_there(one, found := stored.get(_key(one), 0))
-    ]
+    found = _Waiting()
+    for sums in _waiting(records.gateway):
+        found.rows += sum(one.rows for one in sums)
+        _look_for(found, sums, staged)
     return report(
         asset=STAGED_ROWS.name,
         check="everything_that_waits_is_there",
-        passed=not wrong,
-        counts={"rows that wait": sum(one.rows for one in waiting), "sums that differ": len(wrong)},
-        sample=wrong[:SAMPLE_ROWS],
+        passed=not found.wrong,
+        counts={"rows that wait": found.rows, "sums that differ": found.wrong},
+        sample=found.sample,
         advice=(
             "Do not release these lineages before the files of the drains named here are restored; "
             "their messages are in `raw_batches`."
@@ -88,17 +89,41 @@ def everything_that_waits_is_there(
     )
 
 
-def _is_there(one: StagedSum, stored: int) -> bool:
-    """Whether the table has what waits; a whole message is one row of it, whatever is in it."""
-    return stored == one.rows if one.schema_hash else stored > 0
+@dataclass
+class _Waiting:
+    """What was found of the sums that wait."""
+
+    rows: int = 0
+    wrong: int = 0
+    sample: list[dict[str, Any]] = field(default_factory=list)
 
 
-def _key(one: StagedSum) -> tuple[Any, ...]:
-    return tuple(getattr(one, name) for name in _SUM)
+def _waiting(gateway: Gateway) -> Iterator[list[StagedSum]]:
+    """All sums, drain after drain, of which so many are held at a time."""
+    sums: list[StagedSum] = []
+    while True:
+        with gateway.transaction() as tx:
+            sums = tx.backlog.waiting_after(sums[-1] if sums else None, limit=SUMS_AT_ONCE)
+        if not sums:
+            return
+        yield sums
 
 
-def _compared(one: StagedSum, stored: int) -> dict[str, Any]:
-    return dict(zip(_SUM, _key(one), strict=True)) | {"waiting": one.rows, "in the table": stored}
+def _look_for(found: _Waiting, sums: Sequence[StagedSum], staged: DataFrame) -> None:
+    """Add those of the sums that the table does not have as they were counted."""
+    drains = F.col("drain_id").between(sums[0].drain_id, sums[-1].drain_id)
+    rows = staged.where(drains).fillna("", [*_UNKNOWN_OF_MESSAGES])
+    stored = rows.groupBy(*PLACES).agg(F.count("*").alias("stored"))
+    waiting = places_of(sums).append_column("waiting", pa.array([one.rows for one in sums]))
+    both = staged.sparkSession.createDataFrame(waiting).join(stored, [*PLACES], "left")
+    both = both.fillna(0, ["stored"])
+    # A whole message is one row of the table, whatever is in it.
+    is_there = F.when(F.col("schema_hash") == "", F.col("stored") > 0)
+    wrong = both.where(~is_there.otherwise(F.col("stored") == F.col("waiting")))
+    if differing := wrong.count():
+        found.wrong += differing
+        rest = wrong.orderBy(*PLACES).limit(SAMPLE_ROWS - len(found.sample))
+        found.sample += rest.withColumnRenamed("stored", "in the table").toArrow().to_pylist()
 
 
 RECORD_CHECKS = [

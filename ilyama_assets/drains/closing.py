@@ -84,11 +84,12 @@ def _write_rejections(tx: Transaction, drain: Drain, seal: Seal) -> None:
 
 def _settle_backlog(tx: Transaction, drain: Drain, seal: Seal, caps: BacklogCaps) -> None:
     """Note what was set aside and released, and pause or resume lineages by what is left."""
-    tx.backlog.add(seal.staged)
-    tx.backlog.release(seal.released, drain_id=drain.drain_id)
+    # Whoever closes a circuit does so before asking to retry: else two could wait for each other.
     for paused in seal.pauses:
         lineage = (paused.device_id, paused.source_table)
         tx.pauses.add([lineage], paused.reason, note=paused.note)
+    tx.backlog.add(seal.staged)
+    tx.backlog.release(seal.released, drain_id=drain.drain_id)
     changed = (*seal.staged, *seal.released)
     touched = {(found.device_id, found.source_table) for found in changed if found.source_table}
     if not touched:

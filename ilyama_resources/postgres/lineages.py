@@ -46,14 +46,14 @@ _PAGE = text(
     WITH known AS (
         SELECT device_id, source_table FROM lineage
         UNION SELECT device_id, source_table FROM lineage_pause
-        UNION SELECT device_id, source_table FROM staged_backlog WHERE released_in IS NULL
+        UNION SELECT device_id, source_table FROM staged_total
     ), paused AS (
         SELECT device_id, source_table, array_agg(reason ORDER BY reason) AS reasons,
                min(since) AS since
         FROM lineage_pause GROUP BY device_id, source_table
     ), staged AS (
         SELECT device_id, source_table, sum(rows)::bigint AS rows, sum(bytes)::bigint AS bytes
-        FROM staged_backlog WHERE released_in IS NULL GROUP BY device_id, source_table
+        FROM staged_total GROUP BY device_id, source_table
     )
     SELECT device_id, source_table, coalesce(reasons, ARRAY[]::text[]), since,
            coalesce(rows, 0), coalesce(bytes, 0)

@@ -126,6 +126,24 @@ Releases follow `turn`: nothing for telemetry and whole messages, which are firs
 the epoch and the lowest `commit_seq`. `missing` was not found by a release, and waits for somebody
 who asks for another attempt. Of whole messages the schema is not known: its hash is empty."""
 
+STAGED_TOTAL = Table(
+    "staged_total",
+    METADATA,
+    Column("device_id", Text, primary_key=True),
+    Column("source_table", Text, primary_key=True),
+    Column("staging_reason", Text, primary_key=True),
+    Column("schema_hash", Text, primary_key=True),
+    Column("sums", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("ready_sums", BigInteger, nullable=False),
+    Column("ready_rows", BigInteger, nullable=False),
+    Column("ready_bytes", BigInteger, nullable=False),
+)
+"""The sums of `staged_backlog` that were not released, added up: they follow in the same
+transaction. What is `ready` waits for no wish to retry, but it may be held; a total of no sums has
+no line."""
+
 SEQUENCE_RESET = Table(
     "sequence_reset",
     METADATA,

@@ -7,26 +7,38 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     ColumnElement,
     Connection,
+    Subquery,
+    Text,
+    Update,
     and_,
+    any_,
     delete,
-    exists,
     func,
     insert,
+    literal,
     or_,
     select,
+    true,
     tuple_,
     update,
 )
 
-from ilyama_protocol.intake.lineage_rulings import HELD_BY, RETRIED_ON_REQUEST, StagingReason
+from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.governance.bindings import is_accepted
 from ilyama_resources.postgres.pairs import these
-from ilyama_resources.postgres.schema import DRAIN, LINEAGE_PAUSE, STAGED_BACKLOG
+from ilyama_resources.postgres.schema import DRAIN, STAGED_BACKLOG, STAGED_TOTAL
+from ilyama_resources.postgres.staged_totals import (
+    KEY,
+    StagedTotals,
+    free_totals,
+    is_ready,
+)
 
 
 class StagedSum(NamedTuple):
@@ -82,9 +94,13 @@ class BacklogSize(NamedTuple):
 
 _FIELDS = [STAGED_BACKLOG.c[name] for name in StagedSum._fields]
 _KEY = StagedSum._fields[:5]
+_OF_TOTAL = [STAGED_BACKLOG.c[name] for name in KEY]
+_BY_DRAIN = [STAGED_BACKLOG.c[name] for name in ("drain_id", *KEY)]
 _UNTOUCHED = (False, None, False)
 _IS_STAGED = STAGED_BACKLOG.c.released_in.is_(None)
-_IS_THERE = STAGED_BACKLOG.c.missing.is_(False)
+_SIZES = [
+    func.coalesce(func.sum(STAGED_TOTAL.c[name]), 0).cast(BigInteger) for name in ("rows", "bytes")
+]
 
 
 class StagedBacklog:
@@ -92,24 +108,27 @@ class StagedBacklog:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._totals = StagedTotals(connection)
 
     def add(self, sums: Iterable[StagedSum]) -> None:
         """Note what a drain has set aside."""
         rows = [(*found, *_UNTOUCHED) for found in sums]
         if rows:
+            self._totals.alone()
             incoming = copied(self._connection, STAGED_BACKLOG, rows)
             columns = [column.name for column in incoming.columns]
             self._connection.execute(insert(STAGED_BACKLOG).from_select(columns, select(incoming)))
+            self._totals.add(incoming)
 
     def tables_of(self, device_ids: Iterable[str]) -> dict[str, list[str]]:
         """The tables of devices of which rows wait for nothing but their turn, or a resume."""
-        reason = STAGED_BACKLOG.c.staging_reason
+        reason = STAGED_TOTAL.c.staging_reason
         # Nobody knows whether what was not accepted will ever come.
-        accepted = and_(reason == StagingReason.SCHEMA_REVIEW, is_accepted(STAGED_BACKLOG))
+        accepted = and_(reason == StagingReason.SCHEMA_REVIEW, is_accepted(STAGED_TOTAL))
         waits = or_(reason == StagingReason.LINEAGE_PAUSED, accepted)
         query = (
-            select(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
-            .where(_IS_STAGED, _IS_THERE, waits, STAGED_BACKLOG.c.device_id.in_(list(device_ids)))
+            select(STAGED_TOTAL.c.device_id, STAGED_TOTAL.c.source_table)
+            .where(STAGED_TOTAL.c.ready_sums > 0, waits, _is_of_devices(device_ids))
             .distinct()
         )
         found: dict[str, list[str]] = {}
@@ -121,41 +140,41 @@ class StagedBacklog:
         """How much of each of the given lineages is staged; of one without anything, nothing."""
         wanted = these({*lineages}).subquery()
         device_id, table = wanted.c
-        sums = [
-            func.coalesce(func.sum(STAGED_BACKLOG.c[name]), 0).cast(BigInteger)
-            for name in ("rows", "bytes")
-        ]
-        staged = and_(
-            STAGED_BACKLOG.c.device_id == device_id,
-            STAGED_BACKLOG.c.source_table == table,
-            _IS_STAGED,
-        )
+        staged = and_(STAGED_TOTAL.c.device_id == device_id, STAGED_TOTAL.c.source_table == table)
         query = (
-            select(device_id, table, *sums)
-            .select_from(wanted.outerjoin(STAGED_BACKLOG, staged))
+            select(device_id, table, *_SIZES)
+            .select_from(wanted.outerjoin(STAGED_TOTAL, staged))
             .group_by(device_id, table)
         )
         return [BacklogSize(*row) for row in self._connection.execute(query)]
 
     def retry(self, reason: StagingReason, lineage: Lineage | None = None) -> list[int]:
-        """Ask for another attempt at what failed, of one lineage or of all; the rows of each sum.
+        """Ask for another attempt at what failed, of one lineage or of all; the rows of each total.
 
-        A sum of messages that cannot be read has no rows, but is one. What a release did not find
+        One of messages that cannot be read has no rows, but is one. What a release did not find
         is looked for again.
         """
+        self._totals.alone()
         failed = or_(STAGED_BACKLOG.c.staging_reason == reason, STAGED_BACKLOG.c.missing)
         statement = update(STAGED_BACKLOG).values(retry=True, missing=False)
         statement = statement.where(_IS_STAGED, failed)
         if lineage is not None:
             place = tuple_(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
             statement = statement.where(place.in_(these([lineage])))
-        return list(self._connection.scalars(statement.returning(STAGED_BACKLOG.c.rows)))
+        retried = statement.returning(*_OF_TOTAL, STAGED_BACKLOG.c.rows).cte("retried")
+        key = [retried.c[name] for name in KEY]
+        rows = func.sum(retried.c.rows).cast(BigInteger)
+        found = self._connection.execute(select(rows, *key).group_by(*key)).all()
+        self._totals.recount((device, table, why, named) for _, device, table, why, named in found)
+        return [row[0] for row in found]
 
-    def waiting(self) -> list[StagedSum]:
-        """Everything that was not released yet, whatever holds it."""
-        query = select(*_FIELDS).where(_IS_STAGED)
-        rows = self._connection.execute(query.order_by(*(STAGED_BACKLOG.c[name] for name in _KEY)))
-        return [StagedSum(*row) for row in rows]
+    def waiting_after(self, last: StagedSum | None, *, limit: int) -> list[StagedSum]:
+        """The next sums that were not released yet, whatever holds them, drain after drain."""
+        query = select(*_FIELDS).where(_IS_STAGED).order_by(*_BY_DRAIN).limit(limit)
+        if last is not None:
+            passed = [getattr(last, column.name) for column in _BY_DRAIN]
+            query = query.where(tuple_(*_BY_DRAIN) > tuple_(*passed))
+        return [StagedSum(*row) for row in self._connection.execute(query)]
 
     def forget(self, *, released_before: datetime) -> None:
         """Remove the sums of what was released long ago."""
@@ -165,9 +184,10 @@ class StagedBacklog:
 
     def free(self) -> FreeRows:
         """How much could be released now."""
-        lineage = func.concat_ws("\x1f", STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
-        sums = [func.coalesce(func.sum(STAGED_BACKLOG.c[name]), 0) for name in ("rows", "bytes")]
-        query = select(func.count(lineage.distinct()), *sums).where(_IS_STAGED, _is_free())
+        free = free_totals().subquery()
+        lineage = func.concat_ws("\x1f", free.c.device_id, free.c.source_table)
+        sums = [func.coalesce(func.sum(free.c[f"ready_{name}"]), 0) for name in ("rows", "bytes")]
+        query = select(func.count(lineage.distinct()), *sums)
         lineages, rows, size = self._connection.execute(query).one()
         return FreeRows(lineages, int(rows), int(size))
 
@@ -176,9 +196,10 @@ class StagedBacklog:
 
         What one drain staged of a lineage stays together: its order would be lost between two.
         """
-        together = [STAGED_BACKLOG.c[name] for name in ("drain_id", "device_id", "source_table")]
-        turn = func.min(STAGED_BACKLOG.c.turn).over(partition_by=together)
-        free = select(*_FIELDS, turn.label("first")).where(_IS_STAGED, _is_free()).subquery()
+        sums = _free_sums()
+        together = [sums.c[name] for name in ("drain_id", "device_id", "source_table")]
+        turn = func.min(sums.c.turn).over(partition_by=together)
+        free = select(sums, turn.label("first")).subquery()
         in_turn = [free.c.first, *(free.c[column.name] for column in together)]
         size = func.sum(free.c.bytes)
         upto = size.over(order_by=in_turn)
@@ -206,42 +227,39 @@ class StagedBacklog:
 
     def release(self, released: Iterable[StagedSum], *, drain_id: int) -> None:
         """Note which drain has materialized what."""
-        self._mark(released, released_in=drain_id)
+        marked = self._marked(released, released_in=drain_id)
+        if marked is not None:
+            told = [STAGED_BACKLOG.c[name] for name in ("rows", "bytes", "retry", "missing")]
+            self._totals.take_off(marked.returning(*_OF_TOTAL, *told).cte("released"))
 
     def miss(self, sums: Iterable[StagedSum]) -> None:
         """Note what a release did not find; it is not chosen again until somebody asks."""
-        self._mark(sums, missing=True)
+        marked = self._marked(sums, missing=True)
+        if marked is not None:
+            keys = {tuple(row) for row in self._connection.execute(marked.returning(*_OF_TOTAL))}
+            self._totals.recount((device, table, why, named) for device, table, why, named in keys)
 
-    def _mark(self, sums: Iterable[StagedSum], **values: int) -> None:
+    def _marked(self, sums: Iterable[StagedSum], **values: int) -> Update | None:
+        """The statement that marks sums as far as they were not released; nothing without any."""
         rows = [(*found, *_UNTOUCHED) for found in sums]
         if not rows:
-            return
+            return None
+        self._totals.alone()
         chosen = copied(self._connection, STAGED_BACKLOG, rows)
         same = [STAGED_BACKLOG.c[name] == chosen.c[name] for name in _KEY]
-        statement = update(STAGED_BACKLOG).values(**values)
-        self._connection.execute(statement.where(_IS_STAGED, *same))
+        return update(STAGED_BACKLOG).values(**values).where(_IS_STAGED, *same)
 
 
-def _is_free() -> ColumnElement[bool]:
-    """Whether nothing holds a sum: no pause that would.
-
-    What failed, or is missing, waits for a wish to retry; a schema that was not accepted, for that.
-    """
-    return and_(_IS_THERE, or_(*(_is_free_of(reason) for reason in HELD_BY)))
+def _is_of_devices(device_ids: Iterable[str]) -> ColumnElement[bool]:
+    """Whether a total is of one of them; a long list would be refused."""
+    return STAGED_TOTAL.c.device_id == any_(literal([*device_ids], ARRAY(Text)))
 
 
-def _is_held(reason: StagingReason) -> ColumnElement[bool]:
-    return exists().where(
-        LINEAGE_PAUSE.c.device_id == STAGED_BACKLOG.c.device_id,
-        LINEAGE_PAUSE.c.source_table == STAGED_BACKLOG.c.source_table,
-        LINEAGE_PAUSE.c.reason.in_(HELD_BY[reason]),
-    )
-
-
-def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
-    free = and_(STAGED_BACKLOG.c.staging_reason == reason, ~_is_held(reason))
-    if reason in RETRIED_ON_REQUEST:
-        return and_(free, STAGED_BACKLOG.c.retry)
-    if reason is StagingReason.SCHEMA_REVIEW:
-        return and_(free, is_accepted(STAGED_BACKLOG))
-    return free
+def _free_sums() -> Subquery:
+    """The sums that nothing holds, total by total: they may be few beside those that are held."""
+    total = free_totals().subquery()
+    same = [STAGED_BACKLOG.c[name] == total.c[name] for name in KEY]
+    of_total = select(*_FIELDS).where(_IS_STAGED, is_ready(STAGED_BACKLOG), *same)
+    # What has an offset is looked up as it is written, and not joined with all sums.
+    found = of_total.offset(0).lateral("of_total")
+    return select(found).select_from(total.join(found, true())).subquery()

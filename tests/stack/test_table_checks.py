@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from dagster import AssetCheckResult, TableMetadataValue
+from dagster import AssetCheckResult, IntMetadataValue, TableMetadataValue
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.dataframe import DataFrame
 
-from ilyama_assets.checks import registries
+from ilyama_assets.checks import records, registries
 from ilyama_assets.checks.accounts import ACCOUNT_CHECKS
 from ilyama_assets.checks.records import RECORD_CHECKS
 from ilyama_assets.checks.registries import ONE_KIND_PER_KEY, REGISTRY_CHECKS
@@ -119,6 +119,16 @@ def _tamper_together(parts: Parts, table: str, changes: Sequence[dict[str, Any]]
 @pytest.mark.parametrize(("asset", "name"), SOUND)
 def test_a_check_holds_on_what_intake_wrote(parts: Parts, asset: str, name: str) -> None:
     assert result(parts, asset, name).passed, result(parts, asset, name).description
+
+
+def test_what_waits_is_looked_for_in_portions(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = result(parts, "staged_rows", "everything_that_waits_is_there").metadata
+    assert whole["rows that wait"] != IntMetadataValue(0)
+    monkeypatch.setattr(records, "SUMS_AT_ONCE", 1)
+    again = result(parts, "staged_rows", "everything_that_waits_is_there")
+    assert (again.passed, again.metadata) == (True, whole)
 
 
 @pytest.mark.parametrize(

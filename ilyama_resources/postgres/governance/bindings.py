@@ -34,7 +34,7 @@ from ilyama_resources.postgres.schema import (
     DEVICE,
     SCHEMA_BINDING,
     SCHEMA_REVIEW,
-    STAGED_BACKLOG,
+    STAGED_TOTAL,
 )
 
 _actions = msgspec.json.Decoder(Actions)
@@ -195,9 +195,8 @@ class Bindings:
         lineages = [a.awaited_by[:2] for a in accepted]
         if not lineages:
             return set()
-        c = STAGED_BACKLOG.c
+        c = STAGED_TOTAL.c
         query = select(c.device_id, c.source_table, c.schema_hash).where(
-            c.released_in.is_(None),
             c.staging_reason == StagingReason.SCHEMA_REVIEW,
             tuple_(c.device_id, c.source_table).in_(these(lineages)),
         )

@@ -17,9 +17,9 @@ from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.governance.bindings import ScopeKind
 from ilyama_resources.postgres.governance.reviews import holds
-from ilyama_resources.postgres.schema import SCHEMA_BINDING, SCHEMA_REVIEW, STAGED_BACKLOG
+from ilyama_resources.postgres.schema import SCHEMA_BINDING, SCHEMA_REVIEW, STAGED_TOTAL
 
-_B, _R, _S = SCHEMA_BINDING.c, SCHEMA_REVIEW.c, STAGED_BACKLOG.c
+_B, _R, _S = SCHEMA_BINDING.c, SCHEMA_REVIEW.c, STAGED_TOTAL.c
 
 
 class DeviceMove(NamedTuple):
@@ -46,7 +46,6 @@ class MovedDevices:
             return
         waits = exists().where(
             _S.device_id == move.device_id,
-            _S.released_in.is_(None),
             _S.staging_reason == StagingReason.SCHEMA_REVIEW,
             _S.source_table == _B.source_table,
             _S.schema_hash == _B.schema_hash,

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Connection, Select, cast, func, select
 
 from ilyama_protocol.governance.reviews import OPEN, ReviewState
 from ilyama_resources.postgres.governance.reviews import ReviewFilter, narrowed
-from ilyama_resources.postgres.schema import SCHEMA_REVIEW, STAGED_BACKLOG
+from ilyama_resources.postgres.schema import SCHEMA_REVIEW, STAGED_TOTAL
 
 _R = SCHEMA_REVIEW.c
 
@@ -59,12 +59,11 @@ class OpenReviews:
         """The schemas that wait, those of most devices first."""
         schema = (_R.source_table, _R.schema_hash, _R.project_id, _R.schema_class)
         staged = (
-            select(func.coalesce(func.sum(STAGED_BACKLOG.c.rows), 0))
+            select(func.coalesce(func.sum(STAGED_TOTAL.c.rows), 0))
             .where(
-                STAGED_BACKLOG.c.device_id == _R.device_id,
-                STAGED_BACKLOG.c.source_table == _R.source_table,
-                STAGED_BACKLOG.c.schema_hash == _R.schema_hash,
-                STAGED_BACKLOG.c.released_in.is_(None),
+                STAGED_TOTAL.c.device_id == _R.device_id,
+                STAGED_TOTAL.c.source_table == _R.source_table,
+                STAGED_TOTAL.c.schema_hash == _R.schema_hash,
             )
             .correlate(SCHEMA_REVIEW)
             .scalar_subquery()

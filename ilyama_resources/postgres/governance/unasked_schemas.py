@@ -1,6 +1,6 @@
 """Schemas of which rows wait for a review that nobody was asked for, because too many were.
 
-They need no record of their own: the rows that were staged with them tell which they are.
+They need no record of their own: the totals of what was staged with them tell which they are.
 """
 
 from __future__ import annotations
@@ -8,7 +8,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, exists, func, literal, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    exists,
+    func,
+    literal,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.governance.classification import SchemaClass
@@ -25,10 +36,12 @@ from ilyama_resources.postgres.schema import (
     SCHEMA_REVIEW,
     SHELVED_SCHEMA,
     STAGED_BACKLOG,
+    STAGED_TOTAL,
     TABLE_SCHEMA,
 )
+from ilyama_resources.postgres.staged_totals import is_of_total
 
-_B, _Q, _S = STAGED_BACKLOG.c, SCHEMA_QUESTION.c, SHELVED_SCHEMA.c
+_T, _Q, _S = STAGED_TOTAL.c, SCHEMA_QUESTION.c, SHELVED_SCHEMA.c
 _SCHEMA = ("device_id", "source_table", "schema_hash")
 _NO_EVIDENCE = '{"diff":{},"last_accepted":null}'
 
@@ -44,7 +57,7 @@ class UnaskedSchemas:
         found = _unasked()
         if lineage is not None:
             device_id, table = map(shown, lineage)
-            found = found.where(_B.device_id == device_id, _B.source_table == table)
+            found = found.where(_T.device_id == device_id, _T.source_table == table)
         query = select(func.count()).select_from(found.subquery())
         return int(self._connection.scalar(query) or 0)
 
@@ -54,7 +67,7 @@ class UnaskedSchemas:
         Their columns are those that somebody announced. How they compare with others was not kept:
         their class is unknown.
         """
-        places = _unasked().where(tuple_(_B.device_id, _B.source_table).in_(lineages)).subquery()
+        places = _in_turn().where(tuple_(_T.device_id, _T.source_table).in_(lineages)).subquery()
         rows = select(places).where(places.c.place + _waiting_of(places) <= most).subquery()
         known = rows.outerjoin(
             SHELVED_SCHEMA, and_(*(_S[name] == rows.c[name] for name in _SCHEMA))
@@ -85,24 +98,37 @@ class UnaskedSchemas:
             self._connection.execute(update(SCHEMA_QUESTION).where(*foreign).values(columns=None))
 
 
-def _unasked() -> Select[Any]:
-    """Each such schema once, with its place among those of its lineage."""
-    key = [_B[name] for name in _SCHEMA]
-    drain_id = func.min(_B.drain_id).label("drain_id")
-    place = func.row_number().over(partition_by=key[:2], order_by=(drain_id, key[2]))
+def _unasked(*more: ColumnElement[Any]) -> Select[Any]:
+    """Each such schema once."""
+    key = [_T[name] for name in _SCHEMA]
     asked = (
-        exists().where(*(table.c[name] == _B[name] for name in _SCHEMA))
+        exists().where(*(table.c[name] == _T[name] for name in _SCHEMA))
         for table in (SCHEMA_REVIEW, SCHEMA_QUESTION)
     )
+    return select(*key, *more).where(
+        _T.staging_reason == StagingReason.SCHEMA_REVIEW,
+        *(~is_asked for is_asked in asked),
+        ~is_accepted(STAGED_TOTAL),
+    )
+
+
+def _in_turn() -> Select[Any]:
+    """Each with the drain of its first rows, and with its place among those of its lineage."""
+    device_id, table, schema_hash = (_T[name] for name in _SCHEMA)
+    drain_id = _first_drain()
+    place = func.row_number().over(
+        partition_by=(device_id, table), order_by=(drain_id, schema_hash)
+    )
+    return _unasked(drain_id.label("drain_id"), place.label("place"))
+
+
+def _first_drain() -> ColumnElement[int]:
+    """The drain that set aside the first of what a total sums up."""
     return (
-        select(*key, drain_id, place.label("place"))
-        .where(
-            _B.released_in.is_(None),
-            _B.staging_reason == StagingReason.SCHEMA_REVIEW,
-            *(~is_asked for is_asked in asked),
-            ~is_accepted(STAGED_BACKLOG),
-        )
-        .group_by(*key)
+        select(func.min(STAGED_BACKLOG.c.drain_id))
+        .where(STAGED_BACKLOG.c.released_in.is_(None), *is_of_total(STAGED_BACKLOG))
+        .correlate(STAGED_TOTAL)
+        .scalar_subquery()
     )
 
 
