@@ -16,6 +16,7 @@ from ilyama_protocol.governance.bindings import (
     ActionFault,
     Actions,
     Approval,
+    Binding,
     ColumnAction,
     created_keys,
     keeps_paused,
@@ -36,7 +37,9 @@ from ilyama_protocol.validation.envelopes import is_table_name
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Transaction, audit
 from ilyama_resources.postgres.current_instances import Lineage
-from ilyama_resources.postgres.governance.bindings import BindingScope
+from ilyama_resources.postgres.governance.accepted_meanwhile import settle
+from ilyama_resources.postgres.governance.bindings import BindingScope, ScopeKind
+from ilyama_resources.postgres.governance.compared_again import compare_again
 from ilyama_resources.postgres.governance.moved_devices import DeviceMove
 from ilyama_resources.postgres.governance.open_reviews import OpenReview
 from ilyama_resources.postgres.governance.review_queue import MOST_OPEN
@@ -151,13 +154,37 @@ class Reviewing:
         tx.reviews.decide([o.review_id for o in sharing], decision, by=review.review_id)
         lineages = [(other.device_id, review.source_table) for other in sharing]
         tx.review_queue.fill(lineages, most=self._most_open)
+        settled = self._compare_again(tx, tx.reviews.open_beside(review), by=review, act=act)
         resumed = [] if _holds(review, actions) else tx.reviews.resume(review)
+        resumed += tx.reviews.resume_lapsed({(r.device_id, r.source_table) for r in settled})
         return {
             "actions": {name: _told_action(action) for name, action in actions.items()},
             "shared_with": [o.review_id for o in sharing if o.review_id != review.review_id],
+            "settled": [other.review_id for other in settled],
             "resumed": [device_id for device_id, _ in resumed],
             "note": act.note,
         }
+
+    def _compare_again(
+        self, tx: Transaction, reviews: Sequence[Review], *, by: Review, act: Act
+    ) -> list[Review]:
+        """Show how other open schemas compare after an approval, and settle what it has bound."""
+        bound = [c for c in compare_again(tx, reviews, self._default) if c.compared.is_bound]
+        for review, compared in bound:
+            since, actions = review.first_received_at, compared.when_it_came.actions
+            tx.bindings.bind(
+                BindingScope(ScopeKind.DEVICE, review.device_id),
+                review.source_table,
+                review.schema_hash,
+                actions=actions,
+                holds_from=since,
+                holding=False,
+                review_id=review.review_id,
+            )
+            note = f"review {by.review_id} has bound all of its columns"
+            binding = Binding.approved(since, actions)
+            settle(tx, _seen_again(tx, review), binding, actor=act.actor, note=note)
+        return [found.review for found in bound]
 
     def refuse_approval(self, tx: Transaction, review: Review, actions: Actions | None) -> None:
         """Raise what an approval with these actions would."""
@@ -207,6 +234,7 @@ class Reviewing:
             raise ReviewConflict(f"a review of {review.schema_hash} is open already")
         review_id = tx.reviews.reopen(review.review_id, actor=act.actor, note=act.note)
         again = act._replace(review_id=review_id)
+        compare_again(tx, [_seen_again(tx, review._replace(review_id=review_id))], self._default)
         told: dict[str, object] = {"reopens": review.review_id, "note": act.note}
         return _finished(tx, again, ReviewVerb.REOPEN, review, told)
 
@@ -237,7 +265,8 @@ class Reviewing:
         """End reviews without a binding; tell which lineages go on."""
         tx.reviews.decide([review.review_id for review in reviews], decision)
         lineages = {(review.device_id, review.source_table) for review in reviews}
-        tx.review_queue.fill(lineages, most=self._most_open)
+        if tx.review_queue.fill(lineages, most=self._most_open):
+            compare_again(tx, tx.reviews.open_of_lineages(lineages), self._default)
         return tx.reviews.resume_closed(lineages)
 
     def follow(self, tx: Transaction, move: DeviceMove, *, actor: str) -> None:
@@ -249,7 +278,9 @@ class Reviewing:
         # Who approves the rest in the old project would lift the pause, and release no rows.
         for held in tx.moved_devices.held_approvals(move):
             tx.reviews.reopen(held, actor=actor, note="the device has moved")
-        tx.review_queue.fill({*answered, *open_still}, most=self._most_open)
+        lineages = {*answered, *open_still}
+        tx.review_queue.fill(lineages, most=self._most_open)
+        compare_again(tx, tx.reviews.open_of_lineages(lineages), self._default)
         tx.reviews.resume_lapsed({*answered})
 
     def choose(
@@ -307,6 +338,10 @@ def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
     review = review_as_seen(tx, act.review_id, act.action_version)
     _refuse_in_state(review, verb)
     return review
+
+
+def _seen_again(tx: Transaction, review: Review) -> Review:
+    return tx.reviews.find(review.review_id) or review
 
 
 def _refuse_in_state(review: Review, verb: ReviewVerb) -> None:

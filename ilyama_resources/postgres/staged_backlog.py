@@ -21,10 +21,15 @@ from sqlalchemy import (
     update,
 )
 
-from ilyama_protocol.intake.lineage_rulings import HELD_BY, RETRIED_ON_REQUEST, StagingReason
+from ilyama_protocol.intake.lineage_rulings import (
+    DECIDED,
+    HELD_BY,
+    RETRIED_ON_REQUEST,
+    StagingReason,
+)
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.current_instances import Lineage
-from ilyama_resources.postgres.governance.bindings import is_accepted
+from ilyama_resources.postgres.governance.bindings import is_accepted, is_refused
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import DRAIN, LINEAGE_PAUSE, STAGED_BACKLOG
 
@@ -106,7 +111,8 @@ class StagedBacklog:
         reason = STAGED_BACKLOG.c.staging_reason
         # Nobody knows whether what was not accepted will ever come.
         accepted = and_(reason == StagingReason.SCHEMA_REVIEW, is_accepted(STAGED_BACKLOG))
-        waits = or_(reason == StagingReason.LINEAGE_PAUSED, accepted)
+        paused = and_(reason == StagingReason.LINEAGE_PAUSED, ~is_refused(STAGED_BACKLOG))
+        waits = or_(paused, accepted)
         query = (
             select(STAGED_BACKLOG.c.device_id, STAGED_BACKLOG.c.source_table)
             .where(_IS_STAGED, _IS_THERE, waits, STAGED_BACKLOG.c.device_id.in_(list(device_ids)))
@@ -225,7 +231,8 @@ class StagedBacklog:
 def _is_free() -> ColumnElement[bool]:
     """Whether nothing holds a sum: no pause that would.
 
-    What failed, or is missing, waits for a wish to retry; a schema that was not accepted, for that.
+    What failed, or is missing, waits for a wish to retry; a schema that was not accepted, for that,
+    and one that a person rejected since, for an approval.
     """
     return and_(_IS_THERE, or_(*(_is_free_of(reason) for reason in HELD_BY)))
 
@@ -240,8 +247,8 @@ def _is_held(reason: StagingReason) -> ColumnElement[bool]:
 
 def _is_free_of(reason: StagingReason) -> ColumnElement[bool]:
     free = and_(STAGED_BACKLOG.c.staging_reason == reason, ~_is_held(reason))
-    if reason in RETRIED_ON_REQUEST:
-        return and_(free, STAGED_BACKLOG.c.retry)
     if reason is StagingReason.SCHEMA_REVIEW:
         return and_(free, is_accepted(STAGED_BACKLOG))
-    return free
+    if reason in DECIDED:
+        free = and_(free, ~is_refused(STAGED_BACKLOG))
+    return and_(free, STAGED_BACKLOG.c.retry) if reason in RETRIED_ON_REQUEST else free

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.governance.bindings import Actions, Binding
-from ilyama_protocol.governance.reviews import ReviewState
+from ilyama_protocol.governance.reviews import OPEN, ReviewState
 from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.governance.table_schemas import Columns, TableSchemas
@@ -230,17 +230,24 @@ def is_accepted(of: FromClause) -> ColumnElement[bool]:
     return or_(is_approved(of), and_(by_policy, ~_is_rejected(of)))
 
 
+def is_refused(of: FromClause) -> ColumnElement[bool]:
+    """Whether a person rejected the schema of a line, and nobody approved it."""
+    return and_(_is_rejected(of), ~is_approved(of))
+
+
 def _is_rejected(of: FromClause) -> ColumnElement[bool]:
     """Whether the last word on the schema of a line was a rejection."""
-    newest = SCHEMA_REVIEW.alias("newest").c
-    state = (
-        select(newest.state)
-        .where(*(newest[n] == of.c[n] for n in ("device_id", "source_table", "schema_hash")))
-        .order_by(newest.review_id.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
-    return func.coalesce(state, "") == ReviewState.REJECTED.value
+    refusal = SCHEMA_REVIEW.alias("refusal").c
+    same = (refusal[n] == of.c[n] for n in ("device_id", "source_table", "schema_hash"))
+    return exists().where(*same, is_last_refusal(refusal))
+
+
+def is_last_refusal(review: Any) -> ColumnElement[bool]:
+    """Whether a review was rejected and nothing else decided since; asking again does not."""
+    newer = SCHEMA_REVIEW.alias("newer").c
+    same = (newer[n] == review[n] for n in ("device_id", "source_table", "schema_hash"))
+    is_newer = (newer.review_id > review.review_id, newer.state.not_in(OPEN))
+    return and_(review.state == ReviewState.REJECTED, ~exists().where(*same, *is_newer))
 
 
 def _is_bound(of: FromClause, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Select,
     Text,
     and_,
+    bindparam,
     exists,
     func,
     insert,
@@ -20,15 +21,19 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    tuple_,
     update,
 )
 
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Actions
+from ilyama_protocol.governance.classification import SchemaDiff
 from ilyama_protocol.governance.reviews import OPEN, ReviewState
 from ilyama_protocol.intake.lineage_rulings import PauseReason
+from ilyama_protocol.intake.schema_rulings import Question
 from ilyama_resources.postgres.copying import copied, shown
 from ilyama_resources.postgres.current_instances import Lineage
+from ilyama_resources.postgres.governance.bindings import is_last_refusal
 from ilyama_resources.postgres.governance.table_schemas import Columns, Place, TableSchemas
 from ilyama_resources.postgres.paging import newest_first
 from ilyama_resources.postgres.pairs import these
@@ -195,6 +200,34 @@ class Reviews:
         wanted = lineage if schema_hash is None else [*lineage, _R.schema_hash == schema_hash]
         return bool(self._connection.scalar(select(exists().where(*wanted, _R.state.in_(OPEN)))))
 
+    def open_of_lineages(self, lineages: Iterable[Lineage]) -> list[Review]:
+        """The open reviews of lineages, in order."""
+        some = tuple_(_R.device_id, _R.source_table).in_(these(lineages))
+        query = select(*_FIELDS).where(some, _R.state.in_(OPEN)).order_by(_R.review_id)
+        return self._of(query)
+
+    def open_beside(self, review: Review) -> list[Review]:
+        """The open reviews of other schemas of a table that share what is decided of one."""
+        table = and_(_R.source_table == review.source_table, _is_of_same_scope(review))
+        query = select(*_FIELDS).where(table, _R.state.in_(OPEN)).order_by(_R.review_id)
+        return self._of(query)
+
+    def show_again(self, questions: Iterable[tuple[int, Question]]) -> None:
+        """Show of open reviews how their schemas compare now; who has seen them looks again."""
+        rows = [
+            {
+                "of": review_id,
+                "schema_class": question.schema_class.value,
+                "evidence": evidence_text(question.diff, question.last_accepted),
+            }
+            for review_id, question in questions
+        ]
+        statement = update(SCHEMA_REVIEW).where(_R.review_id == bindparam("of"))
+        if rows:
+            values = {"action_version": _R.action_version + 1}
+            told: dict[str, Any] = {n: bindparam(n) for n in ("schema_class", "evidence")}
+            self._connection.execute(statement.values(told | values), rows)
+
     def page(self, wanted: ReviewFilter, *, limit: int, before: int | None = None) -> list[Review]:
         """The next reviews below a number, the newest first."""
         query = newest_first(select(*_FIELDS), _R.review_id, before=before, limit=limit)
@@ -303,13 +336,8 @@ class Reviews:
 
     def rejected(self, device_ids: Iterable[str]) -> list[tuple[str, str, str]]:
         """The devices, tables and hashes of schemas on which the last word was a rejection."""
-        newer = SCHEMA_REVIEW.alias("newer").c
-        key = ("device_id", "source_table", "schema_hash")
-        is_newer = (*(newer[name] == _R[name] for name in key), newer.review_id > _R.review_id)
-        query = select(*(_R[name] for name in key)).where(
-            _R.device_id.in_(list(device_ids)),
-            _R.state == ReviewState.REJECTED,
-            ~exists().where(*is_newer),
+        query = select(_R.device_id, _R.source_table, _R.schema_hash).where(
+            _R.device_id.in_(list(device_ids)), is_last_refusal(_R)
         )
         rows = self._connection.execute(query)
         return [(device_id, table, schema_hash) for device_id, table, schema_hash in rows]
@@ -326,6 +354,11 @@ class Reviews:
             .returning(pause.device_id, pause.source_table)
         )
         return [(device_id, table) for device_id, table in self._connection.execute(statement)]
+
+
+def evidence_text(diff: SchemaDiff, last_accepted: str | None) -> str:
+    """How a schema compares with others, as it is kept."""
+    return msgspec.json.encode({"diff": diff, "last_accepted": last_accepted}).decode()
 
 
 def narrowed(wanted: ReviewFilter) -> list[ColumnElement[bool]]:
@@ -365,9 +398,14 @@ def holds(review: Any) -> list[ColumnElement[bool]]:
 def _shares_with(review: Review) -> ColumnElement[bool]:
     """The reviews of one schema in one project; a device without a project is alone."""
     same = and_(_R.source_table == review.source_table, _R.schema_hash == review.schema_hash)
+    return and_(same, _is_of_same_scope(review))
+
+
+def _is_of_same_scope(review: Review) -> ColumnElement[bool]:
+    """The reviews of the project of one, or of its device that has none."""
     if review.project_id is None:
-        return and_(same, _R.device_id == review.device_id, _R.project_id.is_(None))
-    return and_(same, _R.project_id == review.project_id)
+        return and_(_R.device_id == review.device_id, _R.project_id.is_(None))
+    return _R.project_id == review.project_id
 
 
 def _told(review: Review, columns: Mapping[Place, Columns]) -> Review:

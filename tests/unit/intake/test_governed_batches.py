@@ -344,6 +344,27 @@ def test_a_schema_that_a_person_rejected_no_policy_accepts() -> None:
     assert met.decisions.state.lineages[TABLE].accepted == {}
 
 
+def test_a_schema_that_a_person_rejected_after_it_was_accepted_is_staged_again() -> None:
+    state = ruled(batch(change(1), schema=TWO)).decisions.state
+    rejected = DeviceRules("waterworks", rejected={TABLE: [hash_of(TWO)]})
+
+    met = ruled(
+        batch(change(2), schema=TWO, number=1),
+        batch(change(3), schema=ONE, number=2),
+        state=state.copy(),
+        device=rejected,
+    )
+    approved = ruled(
+        batch(change(2), schema=TWO, number=1),
+        state=state.copy(),
+        device=rejected,
+        approved={hash_of(TWO): None},
+    )
+
+    assert outcomes(met) == ["schema_review", "schema_review"]
+    assert outcomes(approved) == ["accepted"]
+
+
 def test_a_rejected_schema_is_accepted_once_its_project_approves_it() -> None:
     device = DeviceRules("waterworks", rejected={TABLE: [hash_of(ONE)]})
 
