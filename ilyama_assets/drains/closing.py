@@ -20,6 +20,7 @@ from ilyama_protocol.moments import utc
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.current_instances import Lineage
 from ilyama_resources.postgres.drains import Drain
+from ilyama_resources.postgres.governance.accepted_meanwhile import settle_accepted
 from ilyama_resources.postgres.governance.review_queue import MOST_OPEN
 from ilyama_resources.postgres.ledger import LedgerTotal
 from ilyama_resources.postgres.sequences import RejectedBatch
@@ -66,8 +67,12 @@ def close_drain(
 
 def _govern(tx: Transaction, drain: Drain, seal: Seal, open_reviews: int) -> None:
     """A lineage that went back to an accepted schema and then changed again is paused after all."""
-    tx.bindings.accept(seal.accepted)
-    tx.reviews.resume_lapsed(seal.resumed)
+    answered: list[Lineage] = []
+    if seal.accepted:
+        tx.reviews.alone()
+        tx.bindings.accept(seal.accepted)
+        answered = settle_accepted(tx, seal.accepted)
+    tx.reviews.resume_lapsed([*seal.resumed, *answered])
     tx.review_queue.add(seal.reviews, drain_id=drain.drain_id, most=open_reviews)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace as replaced
+
 from ilyama_protocol.governance.bindings import (
     DEFERRED,
     SILENT,
@@ -23,7 +25,7 @@ from ilyama_protocol.governance.bindings import (
 )
 from ilyama_protocol.governance.classification import Columns, NewSchema, SchemaClass, SchemaDiff
 from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
-from ilyama_protocol.governance.ruling import Course, course_of_accepted, rule_on
+from ilyama_protocol.governance.ruling import Course, Ruling, course_of_accepted, rule_on
 from ilyama_protocol.intake.lineage_rulings import (
     FAILURES_THAT_OPEN_THE_CIRCUIT,
     PauseReason,
@@ -39,6 +41,36 @@ class Question(NamedTuple):
     schema_class: SchemaClass
     diff: SchemaDiff
     last_accepted: str | None
+
+
+class Compared(NamedTuple):
+    """How a schema that is new to its lineage compares with what was accepted and approved.
+
+    `actions` are what its columns inherit from that, None where all are the usual ones.
+    """
+
+    question: Question
+    ruling: Ruling
+    actions: Actions | None
+    approved: bool
+
+
+class ComparedForReview(NamedTuple):
+    """A question as it is asked now, and how its schema compared when it came."""
+
+    question: Question
+    when_it_came: Compared
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether approvals have bound all of its columns, and it changes nothing of theirs.
+
+        It may lack some: what was approved may have come after it.
+        """
+        came, diff = self.when_it_came, self.question.diff
+        is_mapped = came.question.schema_class is SchemaClass.COMPATIBLE_MAPPED
+        is_like_them = not replaced(diff, dropped=()).breaks
+        return is_mapped and came.ruling.course.accepts_schema and is_like_them
 
 
 class Ruled(NamedTuple):
@@ -69,6 +101,11 @@ class SchemaRulings:
         self._device = device or DeviceRules()
         self._project = project or ProjectRules()
         self._lapsed = {*self._device.lapsed}
+        self._refused = {
+            (table, schema_hash)
+            for table, hashes in self._device.rejected.items()
+            for schema_hash in {*hashes} - self._approvals(table).keys()
+        }
         self._pauses = {
             table: {PauseReason(reason) for reason in reasons}
             for table, reasons in self._device.pauses.items()
@@ -115,7 +152,7 @@ class SchemaRulings:
         """
         accepted = lineage.accepted
         binding = None if accepted is None else accepted.get(batch.schema_hash)
-        if binding is None:
+        if binding is None or (self._refused and self._is_refused(batch)):
             return self._rule_on_new(batch, lineage, columns, received_at)
         if replayed:
             return Ruled(binding.at(received_at), self._course(batch).staged_for)
@@ -148,6 +185,26 @@ class SchemaRulings:
         names_some = self._approvals(batch.source_table).get(batch.schema_hash, {}) is not None
         return None if names_some else [column.name for column in schema.columns]
 
+    def revise(self, source_table: str, lineage: LineageState) -> None:
+        """Change the bindings of a lineage as revisions of what it has accepted say."""
+        if not (revisions := self._revisions(source_table)):
+            return
+        accepted, approvals = lineage.accepted_schemas(), self._approvals(source_table)
+        revised = {
+            schema_hash: binding.revised(approvals[schema_hash], by=revisions[schema_hash])
+            for schema_hash, binding in accepted.items()
+            if schema_hash in revisions
+        }
+        if any(binding is not accepted[named] for named, binding in revised.items()):
+            lineage.accepted = accepted | revised
+
+    def _revisions(self, source_table: str) -> dict[str, int]:
+        """The reviews that revise schemas; of two approvals, that of the device alone counts."""
+        of_device = self._device.approved.get(source_table, {})
+        of_project = self._project.of(source_table).revisions
+        shared = {named: by for named, by in of_project.items() if named not in of_device}
+        return shared | self._device.revisions.get(source_table, {})
+
     def approved_hashes(self, source_table: str) -> Collection[str]:
         """The schemas of a table that were approved."""
         return self._approvals(source_table).keys()
@@ -161,15 +218,20 @@ class SchemaRulings:
         return frozenset(action.key for action in actions if action.key is not None)
 
     def _accepted_now(
-        self, batch: TableBatch, lineage: LineageState, received_at: int
+        self, source_table: str, lineage: LineageState, received_at: int
     ) -> dict[str, Binding]:
         """What a lineage has accepted, with all that was decided of it since."""
         return {
             schema_hash: self._caught_up(
-                _Schema(batch.source_table, schema_hash), lineage, binding, since=received_at
+                _Schema(source_table, schema_hash), lineage, binding, since=received_at
             )
             for schema_hash, binding in lineage.accepted_schemas().items()
+            if (source_table, schema_hash) not in self._refused
         }
+
+    def _is_refused(self, schema: TableBatch) -> bool:
+        """Whether a person said no, and nobody yes; it may have been accepted before that."""
+        return (schema.source_table, schema.schema_hash) in self._refused
 
     def _course(self, batch: TableBatch) -> Course:
         return course_of_accepted(paused=batch.source_table in self._pauses)
@@ -224,29 +286,68 @@ class SchemaRulings:
         received_at: int,
     ) -> Ruled:
         known = lineage.accepted_schemas().get(batch.schema_hash)
-        if known is not None:
+        if known is not None and not self._is_refused(batch):
             return Ruled(known, self._course(batch).staged_for, accepts=True)
+        compared = self.compare(batch, lineage, columns=columns, received_at=received_at)
+        course = compared.ruling.course
+        if course.asks_for_review:
+            return Ruled(USUAL, course.staged_for, question=compared.question)
+        if compared.approved:
+            actions = self._approvals(batch.source_table)[batch.schema_hash]
+            binding = Binding.approved(received_at, actions)
+            return Ruled(binding, course.staged_for, accepts=True)
+        binding = Binding(received_at, compared.actions)
+        return Ruled(binding, course.staged_for, accepts=True, by_policy=True)
+
+    def compare_for_review(
+        self,
+        batch: TableBatch,
+        lineage: LineageState,
+        *,
+        columns: Columns | None,
+        received_at: int,
+    ) -> ComparedForReview:
+        """How a schema compares once the rows are released that were staged with approved ones."""
+
+        def beside(approved: dict[str, Binding]) -> Compared:
+            known = lineage.accepted_schemas() | approved
+            told = replaced(lineage, accepted=known)
+            return self.compare(batch, told, columns=columns, received_at=received_at)
+
+        as_good = self._as_good_as_accepted(batch.source_table, lineage)
+        older = {name: replaced(binding, holds_from=-1) for name, binding in as_good.items()}
+        return ComparedForReview(beside(as_good).question, beside(older))
+
+    def _as_good_as_accepted(self, source_table: str, lineage: LineageState) -> dict[str, Binding]:
+        """What a lineage has announced and was approved since: its next rows accept it."""
+        approvals, accepted = self._approvals(source_table), lineage.accepted_schemas()
+        return {
+            named: Binding.approved(schema.holds_from, approvals[named])
+            for named, schema in lineage.schemas.items()
+            if named in approvals and named not in accepted
+        }
+
+    def compare(
+        self,
+        batch: TableBatch,
+        lineage: LineageState,
+        *,
+        columns: Columns | None,
+        received_at: int,
+    ) -> Compared:
+        """How a schema that its lineage has not accepted compares with those that it has."""
         rules = self._project.of(batch.source_table)
-        accepted = self._accepted_now(batch, lineage, received_at)
+        accepted = self._accepted_now(batch.source_table, lineage, received_at)
         before = _Before(batch.source_table, lineage, accepted, rules)
-        approvals = self._approvals(batch.source_table)
-        is_first = lineage.first_schema in (None, batch.schema_hash)
         schema = before.compared_with(
             columns,
-            is_first=is_first,
-            approved=batch.schema_hash in approvals,
-            rejected=batch.schema_hash in self._device.rejected.get(batch.source_table, ()),
+            is_first=lineage.first_schema in (None, batch.schema_hash),
+            approved=batch.schema_hash in self._approvals(batch.source_table),
+            rejected=self._is_refused(batch),
         )
         ruling = rule_on(schema, rules.policy, paused=batch.source_table in self._pauses)
-        staged_for = ruling.course.staged_for
-        if ruling.course.asks_for_review:
-            question = Question(ruling.schema_class, schema.diff, before.last)
-            return Ruled(USUAL, staged_for, question=question)
-        if schema.approved:
-            binding = Binding.approved(received_at, approvals[batch.schema_hash])
-            return Ruled(binding, staged_for, accepts=True)
-        binding = Binding(received_at, before.inherited_by(columns))
-        return Ruled(binding, staged_for, accepts=True, by_policy=True)
+        question = Question(ruling.schema_class, schema.diff, before.last)
+        return Compared(question, ruling, before.inherited_by(columns), schema.approved)
 
 
 def _binds_before(schema: BoundSchema, known: Binding | None) -> bool:

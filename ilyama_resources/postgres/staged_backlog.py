@@ -30,7 +30,7 @@ from sqlalchemy import (
 from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.current_instances import Lineage
-from ilyama_resources.postgres.governance.bindings import is_accepted
+from ilyama_resources.postgres.governance.bindings import is_accepted, is_refused
 from ilyama_resources.postgres.pairs import these
 from ilyama_resources.postgres.schema import DRAIN, STAGED_BACKLOG, STAGED_TOTAL
 from ilyama_resources.postgres.staged_totals import (
@@ -125,7 +125,8 @@ class StagedBacklog:
         reason = STAGED_TOTAL.c.staging_reason
         # Nobody knows whether what was not accepted will ever come.
         accepted = and_(reason == StagingReason.SCHEMA_REVIEW, is_accepted(STAGED_TOTAL))
-        waits = or_(reason == StagingReason.LINEAGE_PAUSED, accepted)
+        paused = and_(reason == StagingReason.LINEAGE_PAUSED, ~is_refused(STAGED_TOTAL))
+        waits = or_(paused, accepted)
         query = (
             select(STAGED_TOTAL.c.device_id, STAGED_TOTAL.c.source_table)
             .where(STAGED_TOTAL.c.ready_sums > 0, waits, _is_of_devices(device_ids))

@@ -27,9 +27,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
-from ilyama_protocol.intake.lineage_rulings import HELD_BY, RETRIED_ON_REQUEST, StagingReason
+from ilyama_protocol.intake.lineage_rulings import (
+    DECIDED,
+    HELD_BY,
+    RETRIED_ON_REQUEST,
+    StagingReason,
+)
 from ilyama_resources.postgres.copying import copied
-from ilyama_resources.postgres.governance.bindings import is_accepted
+from ilyama_resources.postgres.governance.bindings import is_accepted, is_refused
 from ilyama_resources.postgres.schema import LINEAGE_PAUSE, STAGED_BACKLOG, STAGED_TOTAL
 
 TotalKey = tuple[str, str, str, str]
@@ -95,7 +100,10 @@ def is_ready(sums: FromClause) -> ColumnElement[bool]:
 
 
 def free_totals() -> Select[Any]:
-    """The totals that nothing holds: no pause that would; a schema under review was accepted."""
+    """The totals that nothing holds.
+
+    That is no pause, no schema that was not accepted, and none that a person rejected since.
+    """
     found = union_all(*map(_free_of, HELD_BY)).subquery()
     return select(found)
 
@@ -107,6 +115,8 @@ def _free_of(reason: StagingReason) -> Select[Any]:
         free.append(~_is_held(reason))
     if reason is StagingReason.SCHEMA_REVIEW:
         free.append(is_accepted(STAGED_TOTAL))
+    elif reason in DECIDED:
+        free.append(~is_refused(STAGED_TOTAL))
     return select(STAGED_TOTAL).where(*free)
 
 

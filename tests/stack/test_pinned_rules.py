@@ -116,7 +116,7 @@ def test_a_held_approval_gives_no_affinities_before_all_of_it_is_decided(gateway
     assert pinned(gateway).device_table["flow"] == "REAL"
 
 
-def test_a_rejected_schema_is_known_to_be_until_it_is_asked_about_again(gateway: Gateway) -> None:
+def test_a_rejected_schema_is_known_to_be_until_something_else_is_decided(gateway: Gateway) -> None:
     register(gateway, "a-1", "a-2", project="a")
     queue(gateway, asked("a-1"), asked("a-2"))
     first, second = reviews(gateway)
@@ -126,7 +126,10 @@ def test_a_rejected_schema_is_known_to_be_until_it_is_asked_about_again(gateway:
     assert rules_of(gateway, "a-1").rejected == {TABLE: [HASH]}
     assert rules_of(gateway, "a-2").rejected == {}
 
-    reviewing(gateway).reopen(act_on(reviews(gateway)[0]))
+    again = reviewing(gateway).reopen(act_on(reviews(gateway)[0]))
+    assert rules_of(gateway, "a-1").rejected == {TABLE: [HASH]}
+
+    reviewing(gateway).abandon(act_on(again))
     assert rules_of(gateway, "a-1").rejected == {}
 
 

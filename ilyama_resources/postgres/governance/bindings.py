@@ -15,6 +15,7 @@ from sqlalchemy import (
     Row,
     and_,
     case,
+    delete,
     exists,
     func,
     or_,
@@ -25,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from ilyama_protocol.governance.bindings import Actions, Binding
-from ilyama_protocol.governance.reviews import ReviewState
+from ilyama_protocol.governance.reviews import OPEN, ReviewState
 from ilyama_protocol.intake.lineage_rulings import StagingReason
 from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.governance.table_schemas import Columns, TableSchemas
@@ -64,7 +65,8 @@ class BindingScope(NamedTuple):
 class StoredBinding(NamedTuple):
     """A schema that was accepted; `approved` by a person, not by a policy.
 
-    It is bound since `bound_at`; an approval that replaced what a policy bound came later.
+    It is bound since `bound_at`; an approval that replaced what a policy bound came later. It is by
+    a `revision`, that has this number, when it changes what lineages have accepted already.
     """
 
     scope: BindingScope
@@ -75,6 +77,26 @@ class StoredBinding(NamedTuple):
     columns: Columns | None
     approved: bool
     bound_at: datetime
+    revision: int | None = None
+
+
+class Approved(NamedTuple):
+    """A schema that a person approved, and where that holds."""
+
+    scope: BindingScope
+    source_table: str
+    schema_hash: str
+    actions: Actions | None
+    holds_from: int
+    holding: bool
+    review_id: int
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The line that keeps it."""
+        kept = self._asdict() | self.scope._asdict() | {"actions": _text(self.actions)}
+        del kept["scope"]
+        return kept
 
 
 class PolicyAcceptance(NamedTuple):
@@ -116,7 +138,7 @@ class Bindings:
         c, review = SCHEMA_BINDING.c, SCHEMA_REVIEW.c
         wanted = [c.holding.is_(False), *([c.review_id.is_not(None)] if approved_only else ())]
         query = (
-            select(*_KEY, c.holds_from, c.actions, c.review_id, c.bound_at)
+            select(*_KEY, c.holds_from, c.actions, c.review_id, c.bound_at, _revision())
             .select_from(SCHEMA_BINDING.outerjoin(SCHEMA_REVIEW, review.review_id == c.review_id))
             .where(tuple_(c.scope_kind, c.scope_id).in_(these(scopes)), *wanted)
             .order_by(func.coalesce(review.decided_at, c.bound_at), *_KEY)
@@ -126,40 +148,38 @@ class Bindings:
         columns = TableSchemas(self._connection).of_tables(places)
         return [_binding(row, columns.get((row.source_table, row.schema_hash))) for row in rows]
 
-    def bind(
-        self,
-        scope: BindingScope,
-        source_table: str,
-        schema_hash: str,
-        *,
-        actions: Actions | None,
-        holds_from: int,
-        holding: bool,
-        review_id: int,
-    ) -> None:
+    def bind(self, approved: Iterable[Approved]) -> None:
         """Bind what was approved; it replaces what a policy, or a held approval, bound before.
 
         What a policy had bound keeps its place among those that say what affinities columns have;
         a held approval had none.
         """
-        statement = insert(SCHEMA_BINDING).values(
-            scope_kind=scope.scope_kind,
-            scope_id=scope.scope_id,
-            source_table=source_table,
-            schema_hash=schema_hash,
-            actions=_text(actions),
-            holds_from=holds_from,
-            holding=holding,
-            review_id=review_id,
-            bound_at=datetime.now(UTC),
-        )
+        now = datetime.now(UTC)
+        rows = [binding.row | {"bound_at": now} for binding in approved]
+        if not rows:
+            return
+        statement = insert(SCHEMA_BINDING)
         new = ("actions", "holds_from", "holding", "review_id")
         values = {name: statement.excluded[name] for name in new}
         was = SCHEMA_BINDING.c
         since = case((was.holding, statement.excluded.bound_at), else_=was.bound_at)
-        self._connection.execute(
-            statement.on_conflict_do_update(index_elements=_KEY, set_=values | {"bound_at": since})
+        changed = statement.on_conflict_do_update(
+            index_elements=_KEY, set_=values | {"bound_at": since}
         )
+        self._connection.execute(changed, rows)
+
+    def give_way(self, scope: BindingScope, source_table: str, schema_hash: str) -> None:
+        """Take back what single devices of a project were approved: they share its binding."""
+        c, of_project = SCHEMA_BINDING.c, DEVICE.c.project_id == scope.scope_id
+        if scope.scope_kind == ScopeKind.PROJECT:
+            statement = delete(SCHEMA_BINDING).where(
+                c.scope_kind == ScopeKind.DEVICE,
+                c.scope_id.in_(select(DEVICE.c.device_id).where(of_project)),
+                c.source_table == source_table,
+                c.schema_hash == schema_hash,
+                c.review_id.is_not(None),
+            )
+            self._connection.execute(statement)
 
     def decide(self, review_id: int, actions: Actions | None) -> bool:
         """Change what an approval says of columns; False where it binds no more, or not yet."""
@@ -204,6 +224,15 @@ class Bindings:
         return {(device_id, table, schema_hash) for device_id, table, schema_hash in rows}
 
 
+def _revision() -> Any:
+    """The number of the approval, when one of the reviews that it decided revises its schema."""
+    review, approval = SCHEMA_REVIEW.alias("revising").c, SCHEMA_BINDING.c.review_id
+    decided = func.coalesce(review.shared_from, review.review_id) == approval
+    same = [review[n] == SCHEMA_BINDING.c[n] for n in ("source_table", "schema_hash")]
+    is_one = exists().where(review.revises, decided, *same)
+    return case((is_one, approval), else_=None).label("revision")
+
+
 def _told(binding: Binding) -> tuple[str | None, int]:
     return _text(binding.actions), binding.holds_from
 
@@ -229,17 +258,25 @@ def is_accepted(of: FromClause) -> ColumnElement[bool]:
     return or_(is_approved(of), and_(by_policy, ~_is_rejected(of)))
 
 
+def is_refused(of: FromClause) -> ColumnElement[bool]:
+    """Whether a person rejected the schema of a line, and nobody approved it."""
+    return and_(_is_rejected(of), ~is_approved(of))
+
+
 def _is_rejected(of: FromClause) -> ColumnElement[bool]:
     """Whether the last word on the schema of a line was a rejection."""
-    newest = SCHEMA_REVIEW.alias("newest").c
-    state = (
-        select(newest.state)
-        .where(*(newest[n] == of.c[n] for n in ("device_id", "source_table", "schema_hash")))
-        .order_by(newest.review_id.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
-    return func.coalesce(state, "") == ReviewState.REJECTED.value
+    refusal = SCHEMA_REVIEW.alias("refusal").c
+    same = (refusal[n] == of.c[n] for n in ("device_id", "source_table", "schema_hash"))
+    return exists().where(*same, is_last_refusal(refusal))
+
+
+def is_last_refusal(review: Any) -> ColumnElement[bool]:
+    """Whether a review was rejected and nothing else decided since; asking again does not."""
+    newer = SCHEMA_REVIEW.alias("newer").c
+    same = (newer[n] == review[n] for n in ("device_id", "source_table", "schema_hash"))
+    is_newer = (newer.review_id > review.review_id, newer.state.not_in(OPEN))
+    refused = (review.state == ReviewState.REJECTED, ~review.revises)
+    return and_(*refused, ~exists().where(*same, *is_newer, ~newer.revises))
 
 
 def _is_bound(of: FromClause, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -265,4 +302,5 @@ def _binding(row: Row[Any], columns: Columns | None) -> StoredBinding:
         columns,
         row.review_id is not None,
         row.bound_at,
+        row.revision,
     )

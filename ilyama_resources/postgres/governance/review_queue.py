@@ -29,12 +29,13 @@ from sqlalchemy.dialects import postgresql
 from ilyama_protocol.governance.reviews import OPEN, ReviewAsked, ReviewState
 from ilyama_resources.postgres.copying import copied, shown
 from ilyama_resources.postgres.current_instances import Lineage
-from ilyama_resources.postgres.governance.bindings import is_approved
+from ilyama_resources.postgres.governance.bindings import is_accepted, is_approved
 from ilyama_resources.postgres.governance.later_questions import LaterQuestions
 from ilyama_resources.postgres.governance.reviews import (
     FIRST_VERSION,
     NEW_FIELDS,
     PAUSED_FOR_REVIEW,
+    evidence_text,
     govern_alone,
     holds,
 )
@@ -116,10 +117,10 @@ class ReviewQueue:
         device_id, table = some.c
         is_theirs = exists().where(_Q.device_id == device_id, _Q.source_table == table)
         places = (_place(_Q).label("place"), _open_reviews().label("opened"))
-        waiting = select(*_Q, *places).where(is_theirs, ~is_approved(SCHEMA_QUESTION)).subquery()
+        waiting = select(*_Q, *places).where(is_theirs, ~is_accepted(SCHEMA_QUESTION)).subquery()
         chosen = select(waiting).where(waiting.c.place + waiting.c.opened <= most).subquery()
         opened = self._open(chosen)
-        is_settled = or_(is_approved(SCHEMA_QUESTION), _is_asked(SCHEMA_QUESTION))
+        is_settled = or_(is_accepted(SCHEMA_QUESTION), _is_asked(SCHEMA_QUESTION))
         self._connection.execute(SCHEMA_QUESTION.delete().where(is_theirs, is_settled))
         return len(opened)
 
@@ -211,7 +212,6 @@ def _open_reviews() -> ColumnElement[int]:
 
 def _asked_row(review: ReviewAsked, drain_id: int) -> tuple[Any, ...]:
     columns = None if review.columns is None else msgspec.json.encode(review.columns).decode()
-    evidence = {"diff": review.diff, "last_accepted": review.last_accepted}
     values = {
         "device_id": review.device_id,
         "source_table": review.source_table,
@@ -219,7 +219,7 @@ def _asked_row(review: ReviewAsked, drain_id: int) -> tuple[Any, ...]:
         "schema_class": review.schema_class.value,
         "columns": columns,
         "seen_columns": msgspec.json.encode(review.seen).decode(),
-        "evidence": msgspec.json.encode(evidence).decode(),
+        "evidence": evidence_text(review.diff, review.last_accepted),
         "firmware_version": shown(review.firmware_version),
         "first_received_at": review.received_at,
         "opened_by": drain_id,

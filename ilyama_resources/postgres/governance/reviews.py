@@ -13,6 +13,7 @@ from sqlalchemy import (
     Select,
     Text,
     and_,
+    bindparam,
     exists,
     func,
     insert,
@@ -20,15 +21,19 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    tuple_,
     update,
 )
 
 from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Actions
+from ilyama_protocol.governance.classification import SchemaDiff
 from ilyama_protocol.governance.reviews import OPEN, ReviewState
 from ilyama_protocol.intake.lineage_rulings import PauseReason
+from ilyama_protocol.intake.schema_rulings import Question
 from ilyama_resources.postgres.copying import copied, shown
 from ilyama_resources.postgres.current_instances import Lineage
+from ilyama_resources.postgres.governance.bindings import is_last_refusal
 from ilyama_resources.postgres.governance.table_schemas import Columns, Place, TableSchemas
 from ilyama_resources.postgres.paging import newest_first
 from ilyama_resources.postgres.pairs import these
@@ -74,6 +79,7 @@ class Review(NamedTuple):
     note: str | None
     actions: Actions | None
     shared_from: int | None
+    revises: bool = False
 
     @property
     def place(self) -> Place:
@@ -168,6 +174,17 @@ class Reviews:
         statement = insert(SCHEMA_REVIEW).from_select(names, copy).returning(_R.review_id)
         return int(self._connection.execute(statement).scalar_one())
 
+    def revise(self, asked: Review) -> int:
+        """Ask about a schema that its lineage has accepted; tell the number of the review."""
+        values = asked._asdict() | {
+            "columns": _columns_text(asked.columns),
+            "seen_columns": msgspec.json.encode(asked.seen_columns).decode(),
+            "evidence": msgspec.json.encode(asked.evidence).decode(),
+        }
+        del values["review_id"]
+        statement = insert(SCHEMA_REVIEW).values(values).returning(_R.review_id)
+        return int(self._connection.execute(statement).scalar_one())
+
     def find(self, review_id: int) -> Review | None:
         """A review by its number."""
         found = self._of(select(*_FIELDS).where(_R.review_id == review_id))
@@ -175,8 +192,7 @@ class Reviews:
 
     def _columns_shown(self, review_id: int) -> str | None:
         review = self.find(review_id)
-        columns = None if review is None else review.columns
-        return None if columns is None else msgspec.json.encode(columns).decode()
+        return None if review is None else _columns_text(review.columns)
 
     def _of(self, query: Select[Any]) -> list[Review]:
         """Reviews, each with the columns of its schema.
@@ -194,6 +210,32 @@ class Reviews:
         lineage = [_R.device_id == device_id, _R.source_table == source_table]
         wanted = lineage if schema_hash is None else [*lineage, _R.schema_hash == schema_hash]
         return bool(self._connection.scalar(select(exists().where(*wanted, _R.state.in_(OPEN)))))
+
+    def open_of_lineages(self, lineages: Iterable[Lineage]) -> list[Review]:
+        """The open reviews of new schemas of lineages, in order."""
+        some = tuple_(_R.device_id, _R.source_table).in_(these(lineages))
+        return self._of(_new_and_open(some))
+
+    def open_beside(self, review: Review) -> list[Review]:
+        """The open reviews of new schemas of the table of one, where what it decides is shared."""
+        same_table = _R.source_table == review.source_table
+        return self._of(_new_and_open(same_table, _is_of_same_scope(review)))
+
+    def show_again(self, questions: Iterable[tuple[int, Question]]) -> None:
+        """Show of open reviews how their schemas compare now; who has seen them looks again."""
+        rows = [
+            {
+                "of": review_id,
+                "schema_class": question.schema_class.value,
+                "evidence": evidence_text(question.diff, question.last_accepted),
+            }
+            for review_id, question in questions
+        ]
+        statement = update(SCHEMA_REVIEW).where(_R.review_id == bindparam("of"))
+        if rows:
+            values = {"action_version": _R.action_version + 1}
+            told: dict[str, Any] = {n: bindparam(n) for n in ("schema_class", "evidence")}
+            self._connection.execute(statement.values(told | values), rows)
 
     def page(self, wanted: ReviewFilter, *, limit: int, before: int | None = None) -> list[Review]:
         """The next reviews below a number, the newest first."""
@@ -303,13 +345,8 @@ class Reviews:
 
     def rejected(self, device_ids: Iterable[str]) -> list[tuple[str, str, str]]:
         """The devices, tables and hashes of schemas on which the last word was a rejection."""
-        newer = SCHEMA_REVIEW.alias("newer").c
-        key = ("device_id", "source_table", "schema_hash")
-        is_newer = (*(newer[name] == _R[name] for name in key), newer.review_id > _R.review_id)
-        query = select(*(_R[name] for name in key)).where(
-            _R.device_id.in_(list(device_ids)),
-            _R.state == ReviewState.REJECTED,
-            ~exists().where(*is_newer),
+        query = select(_R.device_id, _R.source_table, _R.schema_hash).where(
+            _R.device_id.in_(list(device_ids)), is_last_refusal(_R)
         )
         rows = self._connection.execute(query)
         return [(device_id, table, schema_hash) for device_id, table, schema_hash in rows]
@@ -328,6 +365,16 @@ class Reviews:
         return [(device_id, table) for device_id, table in self._connection.execute(statement)]
 
 
+def _new_and_open(*chosen: ColumnElement[bool]) -> Select[Any]:
+    wanted = (*chosen, _R.state.in_(OPEN), ~_R.revises)
+    return select(*_FIELDS).where(*wanted).order_by(_R.review_id)
+
+
+def evidence_text(diff: SchemaDiff, last_accepted: str | None) -> str:
+    """How a schema compares with others, as it is kept."""
+    return msgspec.json.encode({"diff": diff, "last_accepted": last_accepted}).decode()
+
+
 def narrowed(wanted: ReviewFilter) -> list[ColumnElement[bool]]:
     """The conditions that a filter stands for."""
     named = wanted._asdict().items()
@@ -344,12 +391,14 @@ def _is_held(*states: str) -> ColumnElement[bool]:
     pause, other = LINEAGE_PAUSE.c, SCHEMA_REVIEW.alias("other")
     newer = SCHEMA_REVIEW.alias("newer")
     is_newest = ~exists().where(
+        ~newer.c.revises,
         newer.c.device_id == other.c.device_id,
         newer.c.source_table == other.c.source_table,
         newer.c.review_id > other.c.review_id,
     )
     held = and_(*holds(other.c))
     return exists().where(
+        ~other.c.revises,
         other.c.device_id == pause.device_id,
         other.c.source_table == pause.source_table,
         or_(other.c.state.in_(OPEN), and_(is_newest, or_(other.c.state.in_(states), held))),
@@ -365,9 +414,14 @@ def holds(review: Any) -> list[ColumnElement[bool]]:
 def _shares_with(review: Review) -> ColumnElement[bool]:
     """The reviews of one schema in one project; a device without a project is alone."""
     same = and_(_R.source_table == review.source_table, _R.schema_hash == review.schema_hash)
+    return and_(same, _is_of_same_scope(review))
+
+
+def _is_of_same_scope(review: Review) -> ColumnElement[bool]:
+    """The reviews of the project of one, or of its device that has none."""
     if review.project_id is None:
-        return and_(same, _R.device_id == review.device_id, _R.project_id.is_(None))
-    return and_(same, _R.project_id == review.project_id)
+        return and_(_R.device_id == review.device_id, _R.project_id.is_(None))
+    return _R.project_id == review.project_id
 
 
 def _told(review: Review, columns: Mapping[Place, Columns]) -> Review:
@@ -378,6 +432,10 @@ def _told(review: Review, columns: Mapping[Place, Columns]) -> Review:
 _columns = msgspec.json.Decoder(tuple[SchemaColumn, ...])
 _names = msgspec.json.Decoder(tuple[str, ...])
 _actions = msgspec.json.Decoder(Actions)
+
+
+def _columns_text(columns: tuple[SchemaColumn, ...] | None) -> str | None:
+    return None if columns is None else msgspec.json.encode(columns).decode()
 
 
 def _review(row: Any) -> Review:
