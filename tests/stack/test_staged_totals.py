@@ -1,6 +1,7 @@
 """How much is staged is kept beside the sums, so that nobody has to add up all of them."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import pytest
@@ -14,6 +15,7 @@ from ilyama_resources.postgres.staged_backlog import FreeRows, StagedSum
 from tests.databases import migrate
 from tests.governed import HASH, OTHER, TABLE, act_on, asked, queue, register, reviewing, reviews
 from tests.platform import Platform
+from tests.waiting import eventually, somebody_waits
 
 TOTALS = text("SELECT * FROM staged_total ORDER BY 1, 2, 3, 4")
 ADDED_UP = text(
@@ -133,6 +135,27 @@ def test_what_is_free_follows_approvals_and_pauses(gateway: Gateway) -> None:
         tx.pauses.clear([("dev-2", TABLE)], PauseReason.OPERATOR)
         tx.commit()
     assert free() == FreeRows(2, 4, 60)
+
+
+def test_two_who_change_what_is_staged_do_not_wait_for_each_other_for_ever(
+    gateway: Gateway,
+) -> None:
+    def add_elsewhere() -> None:
+        with gateway.transaction() as tx:
+            tx.backlog.add([PAUSED[1]])
+            tx.backlog.add([WAITS[2]])
+            tx.commit()
+
+    with ThreadPoolExecutor(1) as side:
+        with gateway.transaction() as tx:
+            tx.backlog.add([WAITS[0]])
+            done = side.submit(add_elsewhere)
+            assert eventually(lambda: somebody_waits(gateway))
+            tx.backlog.add([PAUSED[0]])
+            tx.commit()
+        done.result(timeout=60)
+
+    assert totals(gateway) == 2
 
 
 @pytest.mark.parametrize("limit", [1, 2, 100])
