@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,18 @@ from ilyama_protocol.fingerprint import SchemaColumn
 from ilyama_protocol.governance.bindings import Actions, mirrored
 from ilyama_protocol.governance.dry_run import (
     DryRun,
+    SeenRows,
     StagedRow,
     dry_run,
     touched_assets,
     touched_keys,
 )
-from ilyama_resources.delta.staged_samples import Sampled, staged_sample
+from ilyama_resources.delta.staged_samples import Sampled, SampledSum, staged_sample
 from ilyama_resources.delta.unreadable import Unreadable
 from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.governance.reviews import Review, Sharer
-
-MOST_ROWS = 10_000
-MOST_BYTES = 64 * 1024 * 1024
-"""A dry run looks at no more rows and bytes than these; it says so when there are more."""
+from ilyama_resources.postgres.staged_backlog import BacklogSize
+from ilyama_service.sampled_sums import sampled_sums
 
 MOST_NAMES = 100
 """So many devices are named; all are counted."""
@@ -54,9 +53,13 @@ class Downstream(msgspec.Struct):
 
 
 class Trial(msgspec.Struct):
-    """A dry run; not `complete` when there are more rows than it looked at."""
+    """A dry run: at how many of all rows it looked, from how many of all devices that have any."""
 
     complete: bool
+    rows: int
+    of_rows: int
+    devices: int
+    of_devices: int
     result: DryRun
 
 
@@ -83,35 +86,45 @@ def evidence_of(
     chosen = mirrored(review.column_names) if actions is None else actions
     alike = tx.reviews.alike(review)
     devices = sorted({other.device_id for other in alike})
-    sums = tx.backlog.of_schema(review.source_table, review.schema_hash, device_ids=devices)
-    unreadable = Unreadable(warehouse)
-    sample = staged_sample(warehouse, sums, unreadable, most=MOST_ROWS, most_bytes=MOST_BYTES)
-    rows = _typed(tx, review, sample)
-    staged = Staged(sum(s.rows for s in sums), sum(s.bytes for s in sums))
+    staged = tx.backlog.of_schema(*review.place, device_ids=devices)
+    looked_at = sampled_sums(tx, review, staged)
+    unreadable, seen = Unreadable(warehouse), SeenRows(review.columns, chosen)
+    sample = _Sample(tx, review, looked_at)
+    rows = seen.passing(sample.typed(staged_sample(warehouse, looked_at, unreadable)))
+    result = dry_run(rows, review.columns, chosen)
     table, last = review.source_table, review.evidence.get("last_accepted")
     return Evidence(
         diff=review.evidence.get("diff", {}),
         last_accepted=last,
         last_accepted_columns=None if last is None else tx.device_states.columns_of(table, last),
         senders=_senders(alike, devices),
-        staged=staged,
-        downstream=_downstream(review, chosen, rows),
-        dry_run=Trial(len(rows) == staged.rows, dry_run(rows, review.columns, chosen)),
+        staged=Staged(sum(s.rows for s in staged), sum(s.bytes for s in staged)),
+        downstream=_downstream(review, chosen, seen),
+        dry_run=_trial(result, staged, devices=len(sample.devices)),
         waiting=tx.review_queue.waiting((review.device_id, review.source_table)),
         unreadable=unreadable.files,
     )
 
 
-def _typed(tx: Transaction, review: Review, sample: Sequence[Sampled]) -> list[StagedRow]:
+class _Sample:
     """Rows as a release reads them: with their columns only if these were announced before."""
-    devices = {sampled.device_id for sampled in sample}
-    since = tx.device_states.bound_since(
-        review.source_table, review.schema_hash, device_ids=devices
-    )
-    return [
-        row._replace(typed=since.get(device_id, received_at + 1) <= received_at)
-        for device_id, received_at, row in sample
-    ]
+
+    def __init__(self, tx: Transaction, review: Review, chosen: Sequence[SampledSum]) -> None:
+        devices = {one.sum.device_id for one in chosen}
+        self._since = tx.device_states.bound_since(*review.place, device_ids=devices)
+        self.devices: set[str] = set()
+        """Those of which a row was looked at."""
+
+    def typed(self, sample: Iterable[Sampled]) -> Iterator[StagedRow]:
+        for device_id, received_at, row in sample:
+            self.devices.add(device_id)
+            since = self._since.get(device_id, received_at + 1)
+            yield row._replace(typed=since <= received_at)
+
+
+def _trial(result: DryRun, staged: Sequence[BacklogSize], *, devices: int) -> Trial:
+    of_rows = sum(size.rows for size in staged)
+    return Trial(result.rows == of_rows, result.rows, of_rows, devices, len(staged), result)
 
 
 def _senders(alike: Sequence[Sharer], devices: Sequence[str]) -> Senders:
@@ -119,8 +132,8 @@ def _senders(alike: Sequence[Sharer], devices: Sequence[str]) -> Senders:
     return Senders(len(devices), list(devices[:MOST_NAMES]), dict(Counter(newest.values())))
 
 
-def _downstream(review: Review, actions: Actions, rows: Sequence[StagedRow]) -> Downstream:
+def _downstream(review: Review, actions: Actions, seen: SeenRows) -> Downstream:
     """What would be fed; nothing, as long as every row would stay staged."""
-    assets = touched_assets(rows, review.columns, actions)
+    assets = touched_assets(seen, review.columns, actions)
     keys = touched_keys(review.source_table, review.column_names, actions) if assets else []
     return Downstream(keys, assets)

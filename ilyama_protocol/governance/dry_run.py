@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 import msgspec
@@ -70,15 +70,33 @@ def touched_keys(source_table: str, names: Iterable[str], actions: Actions) -> l
     return sorted(key for key in keys if key is not None)
 
 
+class SeenRows:
+    """What was seen of rows that passed: their operations, and what values alone tell of kinds."""
+
+    def __init__(self, columns: Iterable[SchemaColumn] | None, actions: Actions) -> None:
+        self._announced = columns is not None
+        self._actions = actions
+        self.ops: set[str | None] = set()
+        self.kinds: set[str] = set()
+
+    def passing(self, rows: Iterable[StagedRow]) -> Iterator[StagedRow]:
+        """The rows, one after another."""
+        for row in rows:
+            self.ops.add(row.op)
+            if not (self._announced and row.typed):
+                self.kinds |= _kinds_of_values(row, self._actions)
+            yield row
+
+
 def touched_assets(
-    rows: Sequence[StagedRow], columns: Iterable[SchemaColumn] | None, actions: Actions
+    seen: SeenRows, columns: Iterable[SchemaColumn] | None, actions: Actions
 ) -> list[str]:
-    """The assets that the rows would feed; without any to look at, those that such rows could."""
+    """The assets that rows would feed; without any that were seen, those that such rows could."""
     known = None if columns is None else tuple(columns)
     if keeps_paused(actions, known or ()):
         return []
-    ops = {row.op for row in rows} or {None, "update"}
-    kinds = _published_kinds(rows, known, actions)
+    ops = seen.ops or {None, "update"}
+    kinds = _published_kinds(seen.kinds, known, actions)
     if not ops.isdisjoint(_TOLD_BY_A_DATAPOINT):
         kinds |= {"state"}
     sent_as_rows = ops != {None}
@@ -94,21 +112,20 @@ def touched_assets(
 
 
 def _published_kinds(
-    rows: Sequence[StagedRow], columns: Iterable[SchemaColumn] | None, actions: Actions
+    seen: Set[str], columns: Iterable[SchemaColumn] | None, actions: Actions
 ) -> set[str]:
     """The kinds of datapoints that columns give; of rows that came before them, by their values."""
     if columns is not None:
         told = {kind_of(c) for c in columns if actions.get(c.name, MIRRORED).verb not in SILENT}
-        return told | _kinds_of_values((row for row in rows if not row.typed), actions)
+        return told | seen
     if all(action.verb in SILENT for action in actions.values()):
         return set()
-    return _kinds_of_values(rows, actions) or {"metric", "state"}
+    return {*seen} or {"metric", "state"}
 
 
-def _kinds_of_values(rows: Iterable[StagedRow], actions: Actions) -> set[str]:
+def _kinds_of_values(row: StagedRow, actions: Actions) -> set[str]:
     return {
         "metric" if type(value) in _NUMBERS else "state"
-        for row in rows
         for name, value in row.content.items()
         if value is not None and actions.get(name, DEFERRED).verb not in SILENT
     }

@@ -6,7 +6,7 @@ keeps the hashes, and the columns of each are kept once for all devices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from sqlalchemy import Connection, select
@@ -28,6 +28,9 @@ from ilyama_resources.postgres.copying import copied
 from ilyama_resources.postgres.governance.shelved_schemas import ShelvedSchemas
 from ilyama_resources.postgres.governance.table_schemas import Columns, TableSchemas
 from ilyama_resources.postgres.schema import DEVICE_STATE
+
+STATES_AT_ONCE = 1_000
+"""Of a fleet under review only so many are in memory together."""
 
 
 class KeptLineage(msgspec.Struct, omit_defaults=True):
@@ -93,16 +96,18 @@ class DeviceStates:
 
         What lies on the shelf was announced first, and is part of the state once it is accepted.
         """
-        wanted = [*device_ids]
-        query = select(DEVICE_STATE.c.device_id, DEVICE_STATE.c.state)
-        rows = self._connection.execute(query.where(DEVICE_STATE.c.device_id.in_(wanted)))
-        found = ((name, _bound_decoder.decode(state).lineages) for name, state in rows)
-        since = {
-            device_id: lineages[source_table].schemas[schema_hash]
-            for device_id, lineages in found
-            if source_table in lineages and schema_hash in lineages[source_table].schemas
-        }
+        wanted, since = [*device_ids], dict[str, int]()
+        for begin in range(0, len(wanted), STATES_AT_ONCE):
+            for name, lineages in self._bound(wanted[begin : begin + STATES_AT_ONCE]):
+                schemas = lineages[source_table].schemas if source_table in lineages else {}
+                if schema_hash in schemas:
+                    since[name] = schemas[schema_hash]
         return since | self._shelf.since(source_table, schema_hash, device_ids=wanted)
+
+    def _bound(self, device_ids: list[str]) -> Iterator[tuple[str, dict[str, _BoundLineage]]]:
+        query = select(DEVICE_STATE.c.device_id, DEVICE_STATE.c.state)
+        rows = self._connection.execute(query.where(DEVICE_STATE.c.device_id.in_(device_ids)))
+        return ((name, _bound_decoder.decode(state).lineages) for name, state in rows)
 
     def advance(self, states: Iterable[tuple[str, str]], *, drain_id: int) -> None:
         """Store the states after a drain."""

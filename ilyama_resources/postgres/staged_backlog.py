@@ -37,6 +37,7 @@ from ilyama_resources.postgres.staged_totals import (
     KEY,
     StagedTotals,
     free_totals,
+    is_of_total,
     is_ready,
 )
 
@@ -215,16 +216,47 @@ class StagedBacklog:
 
     def of_schema(
         self, source_table: str, schema_hash: str, *, device_ids: Iterable[str]
-    ) -> list[StagedSum]:
-        """What is set aside of one schema of some devices, the oldest first."""
-        query = select(*_FIELDS).where(
-            _IS_STAGED,
-            STAGED_BACKLOG.c.source_table == source_table,
-            STAGED_BACKLOG.c.schema_hash == schema_hash,
-            STAGED_BACKLOG.c.device_id.in_(list(device_ids)),
+    ) -> list[BacklogSize]:
+        """How much is set aside of one schema of each of some devices."""
+        lineage = (STAGED_TOTAL.c.device_id, STAGED_TOTAL.c.source_table)
+        query = select(*lineage, *_SIZES).where(
+            STAGED_TOTAL.c.source_table == source_table,
+            STAGED_TOTAL.c.schema_hash == schema_hash,
+            _is_of_devices(device_ids),
         )
-        rows = self._connection.execute(query.order_by(STAGED_BACKLOG.c.drain_id, *_FIELDS[:3]))
-        return [StagedSum(*row) for row in rows]
+        rows = self._connection.execute(query.group_by(*lineage).order_by(*lineage))
+        return [BacklogSize(*row) for row in rows]
+
+    def oldest_of_schema(
+        self,
+        source_table: str,
+        schema_hash: str,
+        *,
+        device_ids: Iterable[str],
+        rows: int,
+        most: int,
+    ) -> list[StagedSum]:
+        """The first sums of one schema: of each device until they have so many rows.
+
+        The oldest are first, and there are no more than the most of them.
+        """
+        before = func.sum(STAGED_BACKLOG.c.rows).over(order_by=STAGED_BACKLOG.c.drain_id)
+        oldest = (
+            select(*_FIELDS, (before - STAGED_BACKLOG.c.rows).label("before"))
+            .where(_IS_STAGED, *is_of_total(STAGED_BACKLOG))
+            .order_by(STAGED_BACKLOG.c.drain_id)
+            .limit(rows)
+            .lateral("oldest")
+        )
+        found = select(*(oldest.c[name] for name in StagedSum._fields)).where(
+            STAGED_TOTAL.c.source_table == source_table,
+            STAGED_TOTAL.c.schema_hash == schema_hash,
+            _is_of_devices(device_ids),
+            oldest.c.before < rows,
+        )
+        query = found.select_from(STAGED_TOTAL.join(oldest, true()))
+        in_order = query.order_by(*(oldest.c[column.name] for column in _BY_DRAIN)).limit(most)
+        return [StagedSum(*row) for row in self._connection.execute(in_order)]
 
     def release(self, released: Iterable[StagedSum], *, drain_id: int) -> None:
         """Note which drain has materialized what."""

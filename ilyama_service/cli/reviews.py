@@ -15,7 +15,7 @@ from ilyama_protocol.identifiers import key_fault
 from ilyama_resources.postgres.governance.reviews import Review, ReviewFilter
 from ilyama_service.cli.consoles import console, name_unreadable
 from ilyama_service.cli.records import actor, records, safe
-from ilyama_service.review_evidence import Evidence, evidence_of
+from ilyama_service.review_evidence import Evidence, Trial, evidence_of
 from ilyama_service.reviewing import Act, Reviewing, review_as_seen
 from ilyama_service.revising import Wish, revise
 
@@ -205,9 +205,17 @@ def _consequences(evidence: Evidence) -> Iterator[str]:
         yield f"behind it  {evidence.waiting:,} more schemas of the lineage wait for room"
     yield f"keys       {', '.join(map(safe, evidence.downstream.keys)) or 'none'}"
     yield f"assets     {', '.join(evidence.downstream.assets) or 'none'}"
-    oldest = "those that can be read, " if evidence.unreadable else "the oldest "
-    looked = "all" if trial.complete else f"{oldest}{trial.result.rows:,}"
     told = f"{trial.result.would_materialize:,} rows would be shown"
     kept = f"{trial.result.would_stay_staged:,} would stay staged"
     points = f"{trial.result.datapoints:,} datapoints"
+    looked = looked_at(trial, is_damaged=bool(evidence.unreadable))
     yield f"dry run    of {looked}: {told} ({points}), {kept}"
+
+
+def looked_at(trial: Trial, *, is_damaged: bool) -> str:
+    """How many of how many rows and devices a dry run looked at."""
+    if trial.complete:
+        return "all"
+    which = "those that can be read" if is_damaged else "the oldest of each device"
+    rows = f"{trial.rows:,} of {trial.of_rows:,} rows"
+    return f"{which}, {rows} from {trial.devices:,} of {trial.of_devices:,} devices"

@@ -1,5 +1,6 @@
 """What is remembered of devices comes back as it was, and columns are kept once for a fleet."""
 
+import pytest
 from msgspec.structs import fields
 from sqlalchemy import create_engine, text
 
@@ -15,6 +16,7 @@ from ilyama_protocol.intake.state import (
     decode_state,
     encode_state,
 )
+from ilyama_resources.postgres import device_states
 from ilyama_resources.postgres.governance.shelved_schemas import ShelvedSchema
 from tests.governed import (
     HASH,
@@ -72,8 +74,11 @@ def _kept(platform: Platform) -> tuple[int, int]:
     return schemas or 0, spelt or 0
 
 
-def test_columns_hold_from_their_first_announcement_on(platform_without_spark: Platform) -> None:
+def test_columns_hold_from_their_first_announcement_on(
+    platform_without_spark: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gateway = platform_without_spark.gateway
+    monkeypatch.setattr(device_states, "STATES_AT_ONCE", 3)
     lineage = LineageState(accepted={}, schemas={HASH: BoundSchema(9, SCHEMA)})
     state = encode_state(DeviceState(lineages={TABLE: lineage})).decode()
     none = encode_state(DeviceState()).decode()

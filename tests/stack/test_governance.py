@@ -17,6 +17,8 @@ from ilyama_resources.landing.directory import Landing, register
 from ilyama_resources.landing.segment_ids import RisingIds
 from ilyama_resources.postgres.audit import AuditFilter
 from ilyama_resources.postgres.governance.bindings import BindingScope
+from ilyama_service import sampled_sums
+from ilyama_service.review_evidence import Trial, evidence_of
 from tests.governed import act_on, paused, reviewing, reviews
 from tests.governed import register as register_devices
 from tests.oracle import Event
@@ -112,6 +114,34 @@ def test_a_fleet_with_new_firmware_waits_and_goes_on_with_one_approval(platform:
     assert len(platform.rows("state_datapoint")) == len(FLEET)
     with gateway.transaction() as tx:
         assert tx.backlog.free().lineages == 0
+
+
+def test_a_dry_run_that_cannot_look_at_all_looks_at_the_oldest_of_every_device(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second device alone sends a value that its column cannot hold, and that at first."""
+    gateway = platform.gateway
+    register_devices(gateway, *FLEET, project="waterworks")
+    drained(platform, sent(batch(change(1, row={"v": "x"}), schema=ONE)))
+    for turn, value in enumerate(("?", 1.5, 2.5), 1):
+        own = batch(*(change(5 * turn + n, row={"v": "x"}) for n in range(5)), schema=OTHER)
+        misfit = batch(change(5 * turn, row={"v": "x", "w": value}), schema=OTHER)
+        drained(platform, [sent(own, at=turn)[0], sent(misfit, at=turn)[1]])
+    (review, _) = reviews(gateway)
+
+    def trial() -> Trial:
+        with gateway.transaction() as tx:
+            return evidence_of(tx, review, platform.settings.warehouse).dry_run
+
+    whole = trial()
+    assert (whole.complete, whole.rows, whole.of_rows) == (True, 18, 18)
+    monkeypatch.setattr(sampled_sums, "MOST_ROWS", 4)
+    some = trial()
+    assert (some.complete, some.rows, some.of_rows) == (False, 4, 18)
+    assert (some.devices, some.of_devices) == (2, 2)
+    assert some.result.values_quarantined == whole.result.values_quarantined == 1
+    shown = platform.ilyama("review", "show", str(review.review_id))
+    assert "dry run    of all: 18 rows would be shown" in shown
 
 
 @pytest.mark.parametrize("drains", [1, 2])

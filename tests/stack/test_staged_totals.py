@@ -1,6 +1,7 @@
 """How much is staged is kept beside the sums, so that nobody has to add up all of them."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import pytest
@@ -14,6 +15,7 @@ from ilyama_resources.postgres.staged_backlog import FreeRows, StagedSum
 from tests.databases import migrate
 from tests.governed import HASH, OTHER, TABLE, act_on, asked, queue, register, reviewing, reviews
 from tests.platform import Platform
+from tests.waiting import eventually, somebody_waits
 
 TOTALS = text("SELECT * FROM staged_total ORDER BY 1, 2, 3, 4")
 ADDED_UP = text(
@@ -108,6 +110,7 @@ def test_how_much_is_staged_is_told_without_a_look_at_the_sums(gateway: Gateway)
         assert tx.backlog.free() == FREE
         assert tx.backlog.tables_of(["dev-1", "dev-2"]) == {"dev-2": [TABLE]}
         assert tx.backlog.sizes([("dev-1", TABLE)]) == [("dev-1", TABLE, 4, 60)]
+        assert tx.backlog.of_schema(TABLE, HASH, device_ids=["dev-1"]) == [("dev-1", TABLE, 4, 60)]
         assert [schema.staged_rows for schema in tx.open_reviews.schemas(limit=2)] == [4, 0]
         assert [entry.staged_rows for entry in tx.lineages.page(LineageFilter(), limit=2)] == [4, 2]
         assert tx.review_queue.waiting() == 0
@@ -134,6 +137,27 @@ def test_what_is_free_follows_approvals_and_pauses(gateway: Gateway) -> None:
     assert free() == FreeRows(2, 4, 60)
 
 
+def test_two_who_change_what_is_staged_do_not_wait_for_each_other_for_ever(
+    gateway: Gateway,
+) -> None:
+    def add_elsewhere() -> None:
+        with gateway.transaction() as tx:
+            tx.backlog.add([PAUSED[1]])
+            tx.backlog.add([WAITS[2]])
+            tx.commit()
+
+    with ThreadPoolExecutor(1) as side:
+        with gateway.transaction() as tx:
+            tx.backlog.add([WAITS[0]])
+            done = side.submit(add_elsewhere)
+            assert eventually(lambda: somebody_waits(gateway))
+            tx.backlog.add([PAUSED[0]])
+            tx.commit()
+        done.result(timeout=60)
+
+    assert totals(gateway) == 2
+
+
 @pytest.mark.parametrize("limit", [1, 2, 100])
 def test_what_waits_is_read_in_portions_drain_after_drain(gateway: Gateway, limit: int) -> None:
     with gateway.transaction() as tx:
@@ -147,6 +171,30 @@ def test_what_waits_is_read_in_portions_drain_after_drain(gateway: Gateway, limi
 
     waiting = sorted({*WAITS, *PAUSED, *BROKEN} - {PAUSED[1]}, key=lambda one: (one[4], one))
     assert found == waiting
+
+
+def test_of_every_device_the_first_sums_are_found_until_they_have_rows_enough(
+    gateway: Gateway,
+) -> None:
+    late = [of("dev-1", StagingReason.SCHEMA_REVIEW, drain) for drain in (8, 7, 6)]
+    others = [of("dev-2", StagingReason.SCHEMA_REVIEW, drain) for drain in (3, 9)]
+    paused = of("dev-2", StagingReason.LINEAGE_PAUSED, 4)
+    elsewhere = [late[0]._replace(schema_hash=OTHER), late[0]._replace(device_id="dev-3")]
+    with gateway.transaction() as tx:
+        tx.backlog.add([*late, *others, paused, *elsewhere])
+        tx.backlog.release([late[2]], drain_id=10)
+        tx.commit()
+
+    def first(rows: int, most: int = 9) -> list[int]:
+        with gateway.transaction() as tx:
+            found = tx.backlog.oldest_of_schema(
+                TABLE, HASH, device_ids=["dev-1", "dev-2"], rows=rows, most=most
+            )
+        return [one.drain_id for one in found]
+
+    assert first(2) == [3, 4, 7]
+    assert first(3) == first(4) == [3, 4, 7, 8, 9]
+    assert first(4, most=3) == [3, 4, 7]
 
 
 def test_totals_are_made_of_what_older_builds_had_staged(gateway: Gateway) -> None:

@@ -8,10 +8,12 @@ import typer
 from typer.testing import CliRunner
 
 from ilyama_protocol.governance.bindings import ColumnAction, Verb
+from ilyama_protocol.governance.dry_run import DryRun
 from ilyama_protocol.governance.reviews import ReviewState
 from ilyama_resources.postgres.governance.reviews import Review
 from ilyama_service.cli.commands.reviews import app
-from ilyama_service.cli.reviews import actions_of, named_actions
+from ilyama_service.cli.reviews import actions_of, looked_at, named_actions
+from ilyama_service.review_evidence import Trial
 from tests.governed import HASH, SCHEMA, TABLE
 
 REVIEW = Review(
@@ -130,3 +132,12 @@ def test_either_one_review_is_closed_or_all_of_a_filter(
 def test_reviews_are_not_approved_together() -> None:
     refused = CliRunner().invoke(app, ["approve", "--all", "--table", "pumps"])
     assert refused.exit_code == 2
+
+
+def test_a_dry_run_says_at_how_much_it_looked() -> None:
+    whole = Trial(True, 9, 9, 2, 2, DryRun())
+    some = Trial(False, 100_000, 1_700_000, 99, 100, DryRun())
+    assert looked_at(whole, is_damaged=False) == "all"
+    told = "100,000 of 1,700,000 rows from 99 of 100 devices"
+    assert looked_at(some, is_damaged=False) == f"the oldest of each device, {told}"
+    assert looked_at(some, is_damaged=True) == f"those that can be read, {told}"

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from ilyama_protocol.fingerprint import schema_hash
+from ilyama_protocol.fingerprint import SchemaColumn, schema_hash
 from ilyama_protocol.governance.bindings import Actions, ColumnAction, Verb, mirrored
 from ilyama_protocol.governance.dry_run import (
     DryRun,
+    SeenRows,
     StagedRow,
     dry_run,
     touched_assets,
@@ -147,10 +148,19 @@ ASSETS: dict[str, tuple[list[StagedRow], Actions, list[str]]] = {
 }  # fmt: skip
 
 
+def seen(
+    rows: list[StagedRow], columns: tuple[SchemaColumn, ...] | None, actions: Actions
+) -> SeenRows:
+    """What is seen of rows while they pass, as they are."""
+    found = SeenRows(columns, actions)
+    assert [*found.passing(rows)] == rows
+    return found
+
+
 @pytest.mark.parametrize("case", ASSETS)
 def test_assets_follow_from_what_is_staged_and_what_is_published(case: str) -> None:
     rows, actions, assets = ASSETS[case]
-    assert touched_assets(rows, TYPED, actions) == assets
+    assert touched_assets(seen(rows, TYPED, actions), TYPED, actions) == assets
 
 
 @pytest.mark.parametrize(
@@ -166,5 +176,5 @@ def test_of_columns_that_nobody_announced_the_values_say_the_kind(
     content: dict[str, Any], kinds: list[str]
 ) -> None:
     actions = mirrored(("flow",)) | {"mode": IGNORE}
-    assets = touched_assets([StagedRow(content)], None, actions)
+    assets = touched_assets(seen([StagedRow(content)], None, actions), None, actions)
     assert assets == ["telemetry_samples", *kinds, "current_value"]
