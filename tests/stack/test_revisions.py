@@ -94,9 +94,12 @@ def test_rows_that_never_fit_are_shown_once_their_schema_is_revised(platform: Pl
     drained(platform, rows_of(1, 2, 3, 4, 5))
     assert (shown(platform), lineage(gateway).pauses) == ([], ["circuit_open"])
 
-    review = asked_again(gateway)
+    told = platform.ilyama("review", "revise", DEVICE, TABLE, "--note", "moments are texts")
+    (review,) = reviews(gateway)
+    assert told == f"Review {review.review_id} is queued, version 1.\n"
     told = platform.ilyama("review", "show", str(review.review_id), "--column", "created_at=ignore")
     assert "5 rows would be shown" in told
+    assert "UTC on request, as it is accepted" in told
     word = ("--version", "1", "--column", "created_at=ignore")
     platform.ilyama("review", "approve", str(review.review_id), *word)
     reset(gateway)
