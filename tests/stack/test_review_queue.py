@@ -8,7 +8,7 @@ from ilyama_protocol.governance.reviews import OPEN
 from ilyama_protocol.intake.state import BoundSchema
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.governance.bindings import BindingScope
-from ilyama_resources.postgres.governance.review_queue import MOST_WAITING
+from ilyama_resources.postgres.governance.review_queue import MOST_WAITING, ReviewQueue
 from ilyama_resources.postgres.governance.reviews import Review
 from ilyama_resources.postgres.governance.shelved_schemas import ShelvedSchema
 from ilyama_resources.postgres.staged_backlog import StagedSum
@@ -281,3 +281,24 @@ def test_what_is_approved_of_an_unannounced_schema_names_its_columns(gateway: Ga
 
     assert before.actions == mirrored("a")
     assert after.actions == mirrored(("a", "secret"))
+
+
+def test_a_fleet_that_asks_about_one_schema_at_once_is_looked_at_device_by_device(
+    gateway: Gateway,
+) -> None:
+    many = 2_000
+    engine = create_engine(gateway.url)
+    with engine.connect() as connection:
+        opened = ReviewQueue(connection).add([asked(f"dev-{n}") for n in range(many)], drain_id=7)
+        seen = connection.scalar(text(_ROWS_SEEN))
+    engine.dispose()
+
+    assert opened == many
+    assert seen is not None
+    assert seen < 20 * many
+
+
+_ROWS_SEEN = """
+    SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables
+    WHERE relname IN ('schema_question', 'schema_review')
+"""
