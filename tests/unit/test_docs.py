@@ -13,6 +13,7 @@ DOCS = REPOSITORY / "docs"
 DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")])
 OPERATIONS = (DOCS / "operations.md").read_text(encoding="utf-8")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+ANCHOR = re.compile(r"\]\((?!https?:)([^)#]*)#([^)]+)\)")
 SOURCE_FILE = re.compile(r"`((?:ilyama_\w+|sensors|deploy|docs|tests)/[\w./]*)`")
 
 each_document = pytest.mark.parametrize(
@@ -28,6 +29,18 @@ def test_the_page_of_tables_is_what_the_contracts_say() -> None:
 def test_every_link_leads_somewhere(document: Path) -> None:
     links = LINK.findall(document.read_text(encoding="utf-8"))
     assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@each_document
+def test_every_link_to_a_heading_finds_it(document: Path) -> None:
+    found = ANCHOR.findall(document.read_text(encoding="utf-8"))
+    targets = [(document.parent / path if path else document, anchor) for path, anchor in found]
+    assert [anchor for page, anchor in targets if anchor not in _anchors(page)] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @each_document
