@@ -1,15 +1,14 @@
-"""What people do with reviews and policies: each act leaves a line in the audit.
+"""What people do with reviews: each act leaves a line in the audit.
 
 PlatformError
 ├── ReviewNotFound    there is no such review, or none that is open
 ├── ReviewConflict    it is in another state, or of another version, than the person thinks
-├── UnfitActions      the actions cannot be approved; `faults` says why, by column
-└── UnfitScope        no table can have the name that a policy is chosen for
+└── UnfitActions      the actions cannot be approved; `faults` says why, by column
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ilyama_protocol.governance.bindings import (
@@ -23,16 +22,8 @@ from ilyama_protocol.governance.bindings import (
     mirrored,
     stored_actions,
 )
-from ilyama_protocol.governance.policies import (
-    EVERY_TABLE,
-    NO_PROJECT,
-    Policy,
-    PolicyChoice,
-    PolicyScope,
-    resolved,
-)
+from ilyama_protocol.governance.policies import Policy
 from ilyama_protocol.governance.reviews import OPEN, STEPS, ReviewState, ReviewVerb
-from ilyama_protocol.validation.envelopes import is_table_name
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Transaction, audit
 from ilyama_resources.postgres.current_instances import Lineage
@@ -43,6 +34,7 @@ from ilyama_resources.postgres.governance.moved_devices import DeviceMove
 from ilyama_resources.postgres.governance.open_reviews import OpenReview
 from ilyama_resources.postgres.governance.review_queue import MOST_OPEN
 from ilyama_resources.postgres.governance.reviews import Decision, Review, ReviewFilter
+from ilyama_service.policies import Policies
 
 MOST_AT_ONCE: Final = 1_000
 """More open reviews are closed part after part."""
@@ -64,10 +56,6 @@ class UnfitActions(PlatformError):
         self.faults = list(faults)
         told = "; ".join(f"{fault.column}: {fault.sentence}" for fault in faults)
         super().__init__(f"these actions cannot be approved: {told}")
-
-
-class UnfitScope(PlatformError):
-    """No table can have the name that a policy is chosen for."""
 
 
 class Act(NamedTuple):
@@ -101,6 +89,7 @@ class Reviewing:
     def __init__(self, default: Policy, *, most_open: int = MOST_OPEN) -> None:
         """Act where no project chose by `default`, with so many open reviews of a lineage."""
         self._default = default
+        self._policies = Policies(default)
         self._most_open = most_open
 
     def act(
@@ -208,7 +197,7 @@ class Reviewing:
             review.source_table,
             review.column_names,
             actions,
-            self._policy(tx, review),
+            self._policies.of_table(tx, review.project_id, review.source_table),
             tx.registries.kinds_of([key for key in named if key is not None]),
             review.columns or (),
         )
@@ -272,41 +261,6 @@ class Reviewing:
         tx.review_queue.fill(lineages, most=self._most_open)
         compare_again(tx, tx.reviews.open_of_lineages(lineages), self._default)
         tx.reviews.resume_lapsed({*answered})
-
-    def choose(
-        self, tx: Transaction, scope: PolicyScope, choice: PolicyChoice, *, actor: str
-    ) -> Policy:
-        """Set the policies of a project or table; tell what holds there now."""
-        return self.change(tx, scope, lambda _: choice, actor=actor)
-
-    def change(
-        self,
-        tx: Transaction,
-        scope: PolicyScope,
-        changed: Callable[[PolicyChoice], PolicyChoice],
-        *,
-        actor: str,
-    ) -> Policy:
-        """Make another choice of the present one; nobody else chooses in between."""
-        if scope.source_table != EVERY_TABLE and not is_table_name(scope.source_table):
-            raise UnfitScope("no table of a device can have this name")
-        tx.reviews.alone()
-        choices = tx.policies.of([scope.project_id])
-        old = choices.get(scope, PolicyChoice())
-        choice = changed(old)
-        tx.policies.choose(scope, choice)
-        tx.audit.record(
-            actor=actor,
-            verb="set",
-            resource=f"policy/{scope.project_id}/{scope.source_table}",
-            old=_told(old),
-            new=_told(choice),
-        )
-        return resolved(self._default, choices | {scope: choice}, scope)
-
-    def _policy(self, tx: Transaction, review: Review) -> Policy:
-        scope = PolicyScope(review.project_id or NO_PROJECT, review.source_table)
-        return resolved(self._default, tx.policies.of([scope.project_id]), scope)
 
 
 def review_as_seen(tx: Transaction, review_id: int, action_version: int | None) -> Review:
@@ -427,7 +381,3 @@ def _bound_actions(
 
 def _told_action(action: ColumnAction) -> str:
     return action.verb if action.key is None else f"{action.verb}:{action.key}"
-
-
-def _told(choice: PolicyChoice) -> dict[str, object]:
-    return {name: getattr(choice, name) for name in PolicyChoice.__struct_fields__}

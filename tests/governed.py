@@ -13,6 +13,7 @@ from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.devices import RegisteredDevice
 from ilyama_resources.postgres.governance.review_queue import MOST_OPEN
 from ilyama_resources.postgres.governance.reviews import Review, ReviewFilter
+from ilyama_service.policies import Policies
 from ilyama_service.reviewing import Act, Reviewing
 from tests.unit.governance.schemas import columns
 
@@ -83,6 +84,7 @@ class Desk:
 
     def __init__(self, gateway: Gateway, policy: Policy, *, most: int) -> None:
         self._gateway = gateway
+        self._policies = Policies(policy)
         self._reviewing = Reviewing(policy, most_open=most)
 
     def start(self, act: Act) -> Review:
@@ -110,7 +112,7 @@ class Desk:
         self, scope: PolicyScope, changed: Callable[[PolicyChoice], PolicyChoice], *, actor: str
     ) -> Policy:
         with self._gateway.transaction() as tx:
-            policy = self._reviewing.change(tx, scope, changed, actor=actor)
+            policy = self._policies.change(tx, scope, changed, actor=actor)
             tx.commit()
         return policy
 

@@ -13,19 +13,15 @@ from msgspec.structs import replace as replaced
 
 from ilyama_protocol.governance.bindings import (
     DEFERRED,
-    SILENT,
     USUAL,
     Actions,
     Binding,
-    decided_columns,
-    joined,
-    meeting,
     mirrored,
-    stored_actions,
 )
-from ilyama_protocol.governance.classification import Columns, NewSchema, SchemaClass, SchemaDiff
-from ilyama_protocol.governance.rules import DeviceRules, ProjectRules, TableRules
+from ilyama_protocol.governance.classification import Columns, SchemaClass, SchemaDiff
+from ilyama_protocol.governance.rules import DeviceRules, ProjectRules
 from ilyama_protocol.governance.ruling import Course, Ruling, course_of_accepted, rule_on
+from ilyama_protocol.intake.accepted_before import AcceptedBefore, under_one_key
 from ilyama_protocol.intake.lineage_rulings import (
     FAILURES_THAT_OPEN_THE_CIRCUIT,
     PauseReason,
@@ -251,7 +247,7 @@ class SchemaRulings:
             return binding
         said = self._said_of(schema, lineage, left)
         told = {name: said[name] for name in left if said.get(name, DEFERRED) != DEFERRED}
-        taken = _under_one_key(schema.source_table, (binding.actions or {}) | told)
+        taken = under_one_key(schema.source_table, (binding.actions or {}) | told)
         decided = {name: action for name, action in told.items() if name not in taken}
         return binding.deciding(decided, since=since) if decided else binding
 
@@ -338,7 +334,7 @@ class SchemaRulings:
         """How a schema that its lineage has not accepted compares with those that it has."""
         rules = self._project.of(batch.source_table)
         accepted = self._accepted_now(batch.source_table, lineage, received_at)
-        before = _Before(batch.source_table, lineage, accepted, rules)
+        before = AcceptedBefore(batch.source_table, lineage, accepted, rules)
         schema = before.compared_with(
             columns,
             is_first=lineage.first_schema in (None, batch.schema_hash),
@@ -360,72 +356,3 @@ class _Schema(NamedTuple):
 
     source_table: str
     schema_hash: str
-
-
-class _Before:
-    """What a lineage had accepted before a new schema came, and its project approved."""
-
-    def __init__(
-        self,
-        source_table: str,
-        lineage: LineageState,
-        accepted: Mapping[str, Binding],
-        rules: TableRules,
-    ) -> None:
-        self.last = max(accepted, key=lambda name: accepted[name].holds_from, default=None)
-        self._columns = {
-            schema_hash: lineage.schemas[schema_hash].columns
-            for schema_hash in accepted
-            if schema_hash in lineage.schemas
-        }
-        self._bindings = [(rules.bound.keys(), Binding(0, rules.bound))] + [
-            ([column.name for column in columns], accepted[schema_hash])
-            for schema_hash, columns in self._columns.items()
-        ]
-        self._device_table = rules.device_table
-        self._source_table = source_table
-        self._accepted = accepted
-
-    def compared_with(
-        self, columns: Columns | None, *, is_first: bool, approved: bool, rejected: bool
-    ) -> NewSchema:
-        """A new schema beside what was there before."""
-        bound = [decided_columns(names, binding) for names, binding in self._bindings]
-        return NewSchema(
-            columns,
-            None if self.last is None else self._columns.get(self.last),
-            frozenset().union(*bound),
-            approved=approved,
-            first=is_first and self.last is None,
-            accepted_before=self.last is not None,
-            device_table=self._device_table,
-            affinities=self._affinities(),
-            under_one_key=_under_one_key(self._source_table, self._joined(columns or ())),
-            rejected=rejected,
-        )
-
-    def inherited_by(self, columns: Columns | None) -> Actions | None:
-        """What older bindings say of the columns; new ones are mirrored."""
-        return None if columns is None else stored_actions(self._joined(columns))
-
-    def _joined(self, columns: Columns) -> Actions:
-        return joined(self._bindings, [column.name for column in columns])
-
-    def _affinities(self) -> dict[str, str]:
-        """The affinity of each column in the newest schema that has it, unless it is silent there.
-
-        An approval of a column that is gone does not make it another when it comes back.
-        """
-        known: dict[str, str] = {}
-        for schema_hash in sorted(self._columns, key=lambda name: self._accepted[name].holds_from):
-            for column in self._columns[schema_hash]:
-                known[column.name] = column.decl_type_affinity
-                if self._accepted[schema_hash].action(column.name).verb in SILENT:
-                    del known[column.name]
-        return known
-
-
-def _under_one_key(source_table: str, actions: Actions) -> frozenset[str]:
-    """The columns of one row that share a datapoint key with another."""
-    taken = meeting(source_table, actions)
-    return frozenset({*taken, *taken.values()})

@@ -14,6 +14,7 @@ from ilyama_service.api.idempotency import Repetitions
 from ilyama_service.api.metrics import ApiMetrics
 from ilyama_service.api.rate_limits import RateLimit
 from ilyama_service.api.tokens import Credentials, Guard, Principal
+from ilyama_service.policies import Policies
 from ilyama_service.reviewing import Reviewing
 
 _SEGMENTS_HELD = 8
@@ -32,6 +33,7 @@ class Parts:
     group_commit: GroupCommit
     repetitions: Repetitions
     budget: Budget
+    policies: Policies
     reviewing: Reviewing
 
 
@@ -50,6 +52,7 @@ def make_parts(settings: Settings, gateway: Gateway, landing: Landing) -> Parts:
         group_commit=group_commit,
         repetitions=Repetitions(gateway),
         budget=Budget(_SEGMENTS_HELD * settings.api_max_body_bytes),
+        policies=Policies(settings.policy),
         reviewing=Reviewing(settings.policy, most_open=settings.open_reviews_per_lineage),
     )
 

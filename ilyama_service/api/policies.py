@@ -22,7 +22,7 @@ from ilyama_service.api.errors import documented
 from ilyama_service.api.mutations import MutationBody, MutationHere, described, unfit_body
 from ilyama_service.api.naming import OLD_TABLE
 from ilyama_service.api.parts import PartsHere, PrincipalHere
-from ilyama_service.reviewing import UnfitScope
+from ilyama_service.policies import UnfitScope
 
 router = APIRouter(tags=["reviews"])
 _NO_CONTROL_CHARACTERS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
@@ -104,7 +104,7 @@ async def set_policies(mutation: MutationHere) -> Response:
         given = {name: getattr(body, name) for name in PolicyChoice.__struct_fields__}
         choice = PolicyChoice(**given)
         try:
-            holds = mutation.parts.reviewing.choose(tx, scope, choice, actor=mutation.actor)
+            holds = mutation.parts.policies.choose(tx, scope, choice, actor=mutation.actor)
         except UnfitScope as error:
             raise unfit_body(error, "table") from error
         return _scoped(scope, choice, holds)

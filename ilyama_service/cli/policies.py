@@ -18,7 +18,7 @@ from ilyama_protocol.governance.policies import (
 )
 from ilyama_service.cli.consoles import console
 from ilyama_service.cli.records import actor, records, safe
-from ilyama_service.reviewing import Reviewing
+from ilyama_service.policies import Policies
 
 _INHERIT: Final = "inherit"
 _SWITCH: Final[Mapping[str, bool | None]] = {"on": True, "off": False, _INHERIT: None}
@@ -44,7 +44,7 @@ def choose(
     )
     named = {name: _told(word, words) for name, word, words in told if word is not None}
     with records() as (settings, gateway), gateway.transaction() as tx:
-        Reviewing(settings.policy).change(
+        Policies(settings.policy).change(
             tx,
             PolicyScope(project, table),
             lambda before: msgspec.structs.replace(before, **named),

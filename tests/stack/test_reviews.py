@@ -22,7 +22,8 @@ from ilyama_protocol.governance.policies import (
 from ilyama_protocol.governance.reviews import ReviewState
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.governance.bindings import BindingScope, PolicyAcceptance
-from ilyama_service.reviewing import ReviewConflict, ReviewNotFound, UnfitActions, UnfitScope
+from ilyama_service.policies import UnfitScope
+from ilyama_service.reviewing import ReviewConflict, ReviewNotFound, UnfitActions
 from tests.governed import (
     HASH,
     OTHER,
