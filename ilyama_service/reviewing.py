@@ -8,13 +8,14 @@ PlatformError
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
 from ilyama_protocol.governance.bindings import (
     ActionFault,
     Actions,
     Approval,
+    Binding,
     ColumnAction,
     created_keys,
     keeps_paused,
@@ -27,8 +28,8 @@ from ilyama_protocol.governance.reviews import OPEN, STEPS, ReviewState, ReviewV
 from ilyama_resources.errors import PlatformError
 from ilyama_resources.postgres import Transaction, audit
 from ilyama_resources.postgres.current_instances import Lineage
-from ilyama_resources.postgres.governance.accepted_meanwhile import BoundReview, settle
-from ilyama_resources.postgres.governance.bindings import Approved, BindingScope, ScopeKind
+from ilyama_resources.postgres.governance.accepted_meanwhile import settle
+from ilyama_resources.postgres.governance.bindings import BindingScope, ScopeKind
 from ilyama_resources.postgres.governance.compared_again import compare_again
 from ilyama_resources.postgres.governance.moved_devices import DeviceMove
 from ilyama_resources.postgres.governance.open_reviews import OpenReview
@@ -130,33 +131,49 @@ class Reviewing:
         sharing = [other for other in tx.reviews.alike(review) if other.state in OPEN]
         decision = Decision(ReviewState.APPROVED, act.actor, act.note, actions)
         tx.registries.ensure_keys(_kinds_to_create(review, actions))
-        _keep_binding(tx, review, actions, since=min(o.first_received_at for o in sharing))
+        tx.bindings.bind(
+            BindingScope.of(review.device_id, review.project_id),
+            review.source_table,
+            review.schema_hash,
+            actions=_bound_actions(review, actions),
+            holds_from=min(other.first_received_at for other in sharing),
+            holding=_holds(review, actions),
+            review_id=review.review_id,
+        )
         tx.reviews.decide([o.review_id for o in sharing], decision, by=review.review_id)
         lineages = [(other.device_id, review.source_table) for other in sharing]
         tx.review_queue.fill(lineages, most=self._most_open)
-        settled = self._compare_again(tx, by=review, act=act)
+        settled = self._compare_again(tx, tx.reviews.open_beside(review), by=review, act=act)
         resumed = [] if _holds(review, actions) else tx.reviews.resume(review)
-        resumed += tx.reviews.resume_lapsed({found.lineage for found in settled})
+        resumed += tx.reviews.resume_lapsed({(r.device_id, r.source_table) for r in settled})
         return {
             "actions": {name: _told_action(action) for name, action in actions.items()},
             "shared_with": [o.review_id for o in sharing if o.review_id != review.review_id],
-            "settled": [found.review.review_id for found in settled],
+            "settled": [other.review_id for other in settled],
             "resumed": [device_id for device_id, _ in resumed],
             "note": act.note,
         }
 
-    def _compare_again(self, tx: Transaction, *, by: Review, act: Act) -> list[BoundReview]:
+    def _compare_again(
+        self, tx: Transaction, reviews: Sequence[Review], *, by: Review, act: Act
+    ) -> list[Review]:
         """Show how other open schemas compare after an approval, and settle what it has bound."""
-        compared = compare_again(tx, tx.reviews.open_beside(by), self._default)
-        bound = [
-            BoundReview(found.review, found.compared.when_it_came.actions)
-            for found in compared
-            if found.compared.is_bound
-        ]
-        tx.bindings.bind(_approved_alone(*found) for found in bound)
-        note = f"review {by.review_id} has bound all of its columns"
-        settle(tx, bound, actor=act.actor, note=note)
-        return bound
+        bound = [c for c in compare_again(tx, reviews, self._default) if c.compared.is_bound]
+        for review, compared in bound:
+            since, actions = review.first_received_at, compared.when_it_came.actions
+            tx.bindings.bind(
+                BindingScope(ScopeKind.DEVICE, review.device_id),
+                review.source_table,
+                review.schema_hash,
+                actions=actions,
+                holds_from=since,
+                holding=False,
+                review_id=review.review_id,
+            )
+            note = f"review {by.review_id} has bound all of its columns"
+            binding = Binding.approved(since, actions)
+            settle(tx, _seen_again(tx, review), binding, actor=act.actor, note=note)
+        return [found.review for found in bound]
 
     def refuse_approval(self, tx: Transaction, review: Review, actions: Actions | None) -> None:
         """Raise what an approval with these actions would."""
@@ -176,18 +193,13 @@ class Reviewing:
             raise ReviewConflict(f"the approval of review {review.review_id} {told}: reopen it")
         tx.registries.ensure_keys(_kinds_to_create(review, actions))
         tx.reviews.change_actions(origin, approved | actions, note=act.note)
-        settled = self._compare_again(tx, by=review, act=act)
-        tx.reviews.resume_lapsed({found.lineage for found in settled})
-        told_now: dict[str, object] = {
-            "actions": {name: _told_action(action) for name, action in actions.items()},
-            "settled": [found.review.review_id for found in settled],
-            "note": act.note,
-        }
+        told_actions = {name: _told_action(action) for name, action in actions.items()}
+        told_now: dict[str, object] = {"actions": told_actions, "note": act.note}
         return _finished(tx, act, ReviewVerb.DECIDE, review, told_now)
 
     def _refuse_unfit(self, tx: Transaction, review: Review, actions: Actions) -> None:
         _refuse_unseen(tx, review)
-        _refuse(self._approval(tx, review, actions).faults() or [*_pausing(review, actions)])
+        _refuse(self._approval(tx, review, actions).faults())
 
     def _approval(
         self, tx: Transaction, review: Review, actions: Actions, *others: ColumnAction
@@ -206,14 +218,12 @@ class Reviewing:
         """Ask again about a schema whose decision keeps its lineage paused."""
         review = _acted_on(tx, act, ReviewVerb.REOPEN)
         if not _may_be_asked_again(review):
-            why = "was of an accepted schema" if review.revises else f"is {review.state} and binds"
-            raise ReviewConflict(f"review {review.review_id} {why}: revise that schema")
+            raise ReviewConflict(f"review {review.review_id} is {review.state} and binds")
         if tx.reviews.is_open(review.device_id, review.source_table, review.schema_hash):
             raise ReviewConflict(f"a review of {review.schema_hash} is open already")
         review_id = tx.reviews.reopen(review.review_id, actor=act.actor, note=act.note)
         again = act._replace(review_id=review_id)
-        lineage = (review.device_id, review.source_table)
-        compare_again(tx, tx.reviews.open_of_lineages([lineage]), self._default)
+        compare_again(tx, [_seen_again(tx, review._replace(review_id=review_id))], self._default)
         told: dict[str, object] = {"reopens": review.review_id, "note": act.note}
         return _finished(tx, again, ReviewVerb.REOPEN, review, told)
 
@@ -284,19 +294,8 @@ def _acted_on(tx: Transaction, act: Act, verb: ReviewVerb) -> Review:
     return review
 
 
-def _keep_binding(tx: Transaction, review: Review, actions: Actions, *, since: int) -> None:
-    """Bind a schema where the approval of a review holds."""
-    scope = BindingScope.of(review.device_id, review.project_id)
-    if review.revises:
-        tx.bindings.give_way(scope, *review.place)
-    bound, holds = _bound_actions(review, actions), _holds(review, actions)
-    tx.bindings.bind([Approved(scope, *review.place, bound, since, holds, review.review_id)])
-
-
-def _approved_alone(review: Review, actions: Actions | None) -> Approved:
-    """What is approved of the device of a review only: others may have accepted other schemas."""
-    scope, since = BindingScope(ScopeKind.DEVICE, review.device_id), review.first_received_at
-    return Approved(scope, *review.place, actions, since, False, review.review_id)
+def _seen_again(tx: Transaction, review: Review) -> Review:
+    return tx.reviews.find(review.review_id) or review
 
 
 def _refuse_in_state(review: Review, verb: ReviewVerb) -> None:
@@ -315,17 +314,8 @@ def _refuse(faults: Sequence[ActionFault]) -> None:
         raise UnfitActions(faults)
 
 
-def _pausing(review: Review, actions: Actions) -> Iterator[ActionFault]:
-    """What would pause a lineage that goes on; one that waits for a review may wait for more."""
-    for column in review.columns or () if review.revises else ():
-        if keeps_paused(actions, [column]):
-            yield ActionFault(column.name, "rows of an accepted schema cannot do without it")
-
-
 def _may_be_asked_again(review: Review) -> bool:
     undecided = (ReviewState.REJECTED, ReviewState.ABANDONED)
-    if review.revises:
-        return False
     return review.state in undecided or _holds(review, review.actions or {})
 
 

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from ilyama_assets.drains.rebuilding import decided_samples
-from ilyama_assets.drains.shown_in import ShownIn
-from ilyama_protocol.governance.bindings import Binding
+from ilyama_protocol.governance.bindings import USUAL
 from ilyama_protocol.intake.datapoints import affinities_of
 from ilyama_protocol.intake.field_series import FieldSeries
-from ilyama_protocol.intake.outcomes import AcceptedSamples, DecidedSamples
+from ilyama_protocol.intake.outcomes import AcceptedSamples
 from ilyama_protocol.intake.sampled_points import SampledPoints
-from ilyama_protocol.intake.state import NO_TS, DeviceState, LineageState
+from ilyama_protocol.intake.state import NO_TS, DeviceState
 from ilyama_protocol.limits import Limits
 
 
@@ -24,7 +23,6 @@ def rebuilt_samples(
     series, made = FieldSeries(device_id), SampledPoints(limits, {})
     latest: dict[str, int] = {}
     in_order = samples.sort_by([("received_at", "ascending"), ("row_index", "ascending")])
-    shown_in = ShownIn(in_order)
     for decided in decided_samples(device_id, in_order) if samples.num_rows else ():
         batch, received_at = decided.batch, decided.arrival.received_at
         table = batch.source_table
@@ -34,19 +32,9 @@ def rebuilt_samples(
             batch,
             came_at=received_at,
             affinities=None if schema is None else affinities_of(schema),
-            binding=_binding(lineage, decided, shown_in),
+            binding=lineage.accepted_schemas().get(batch.schema_hash, USUAL).at(received_at),
             latest=latest.get(table, NO_TS),
         )
         made.note(batch, new.points)
         latest[table] = max(latest.get(table, NO_TS), made.latest(batch, received_at))
         yield AcceptedSamples(decided.arrival, batch.without_contents(), series, new.points)
-
-
-def _binding(lineage: LineageState, decided: DecidedSamples, shown_in: ShownIn) -> Binding:
-    """The binding that a batch was shown by."""
-    received_at = decided.arrival.received_at
-    binding = lineage.binding_of(decided.batch.schema_hash)
-    if binding.revision is not None:
-        # A batch of telemetry waits as a whole.
-        binding = binding.shown_by(shown_in.drain_of(received_at, 0))
-    return binding.at(received_at)

@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from ilyama_protocol.fingerprint import METRIC_AFFINITIES, SchemaColumn
 from ilyama_protocol.governance.policies import Policy
@@ -55,8 +54,6 @@ class Binding(msgspec.Struct, frozen=True, array_like=True):
     """Columns that were left for later, and the received_at from which they no longer are."""
     only_named: bool = False
     """Whether a column that the actions do not name is left for later: nobody has approved it."""
-    revision: Revision | None = None
-    """What changed a binding that was in force already."""
 
     @classmethod
     def approved(cls, holds_from: int, actions: Actions | None) -> Binding:
@@ -82,32 +79,10 @@ class Binding(msgspec.Struct, frozen=True, array_like=True):
         actions = (self.actions or {}) | dict.fromkeys(later, DEFERRED)
         return Binding(self.holds_from, actions, only_named=self.only_named)
 
-    def shown_by(self, drain_id: int) -> Binding:
-        """The binding that rows were shown by which a drain has shown."""
-        revision = self.revision
-        if revision is None or not 0 < drain_id < revision.since_drain:
-            return self
-        return revision.before.shown_by(drain_id)
-
-    def revised(self, actions: Actions | None, *, by: int) -> Binding:
-        """The binding as a revision changes it for all that is shown from the present drain on."""
-        if self.revision is not None and self.revision.by >= by:
-            return self
-        approved = Binding.approved(self.holds_from, actions)
-        if (approved.actions, approved.only_named) == (self.actions, self.only_named):
-            return self
-        return replace(approved, revision=Revision(by, self))
-
-    def marked(self, drain_id: int) -> Binding:
-        """The binding with the drain by which its revision is first in force."""
-        if self.revision is None or self.revision.since_drain:
-            return self
-        return replace(self, revision=replace(self.revision, since_drain=drain_id))
-
     def deciding(self, actions: Actions, *, since: int) -> Binding:
         """The binding with columns decided that were left for later."""
         decided = (self.decided or {}) | dict.fromkeys(actions, since)
-        return replace(self, actions=(self.actions or {}) | actions, decided=decided)
+        return Binding(self.holds_from, (self.actions or {}) | actions, decided, self.only_named)
 
     def keys(self, source_table: str, columns: Iterable[str]) -> dict[str, str]:
         """The datapoint keys of the columns that give datapoints, each of one column only.
@@ -120,18 +95,6 @@ class Binding(msgspec.Struct, frozen=True, array_like=True):
         owners = _owners(source_table, self.actions)
         keys = ((name, key_under(self.action(name), source_table, name)) for name in columns)
         return {name: key for name, key in keys if key and owners.get(key, name) == name}
-
-
-class Revision(msgspec.Struct, frozen=True, array_like=True):
-    """The number of a review that changed a binding, and what was in force before.
-
-    Rows that wait were never shown: they go by what is in force when they are. So what counts is
-    the drain that shows a row, and not when it came; 0 is the present one.
-    """
-
-    by: int
-    before: Binding
-    since_drain: int = 0
 
 
 USUAL = Binding(0)

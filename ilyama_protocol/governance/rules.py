@@ -13,14 +13,12 @@ class TableRules(msgspec.Struct):
 
     `approved` are the actions of approved schemas by hash, None where all are the usual ones;
     `bound` is what they say of columns; `device_table` are the affinities that its columns have.
-    `revisions` are the reviews by which approvals change what was accepted already, by hash.
     """
 
     policy: Policy
     approved: dict[str, Actions | None] = {}
     bound: Actions = {}
     device_table: dict[str, str] = {}
-    revisions: dict[str, int] = {}
 
 
 class ProjectRules(msgspec.Struct):
@@ -40,7 +38,6 @@ class DeviceRules(msgspec.Struct):
     `lapsed` are tables that were paused for reviews which all were abandoned: they go on with the
     first batch whose schema is accepted. `backlog` are tables of which decided rows wait to be
     released. `rejected` are the schemas, by table, on which the last word of a person was no.
-    `revisions` are those of its own approvals, by table and hash.
     """
 
     project_id: str | None = None
@@ -49,4 +46,3 @@ class DeviceRules(msgspec.Struct):
     approved: dict[str, dict[str, Actions | None]] = {}
     backlog: list[str] = []
     rejected: dict[str, list[str]] = {}
-    revisions: dict[str, dict[str, int]] = {}

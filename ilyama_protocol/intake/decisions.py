@@ -86,8 +86,6 @@ class Decisions:
         self.before = state.copy()
         self.origin = origin
         self.rulings = rulings or SchemaRulings()
-        for table, lineage in state.lineages.items():
-            self.rulings.revise(table, lineage)
         is_replay = origin is not Origin.LIVE
         self.schemas = SchemaIntake(state, self.rulings, self._list_schema, replayed=is_replay)
         self.history = history or History()

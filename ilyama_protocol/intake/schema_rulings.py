@@ -181,26 +181,6 @@ class SchemaRulings:
         names_some = self._approvals(batch.source_table).get(batch.schema_hash, {}) is not None
         return None if names_some else [column.name for column in schema.columns]
 
-    def revise(self, source_table: str, lineage: LineageState) -> None:
-        """Change the bindings of a lineage as revisions of what it has accepted say."""
-        if not (revisions := self._revisions(source_table)):
-            return
-        accepted, approvals = lineage.accepted_schemas(), self._approvals(source_table)
-        revised = {
-            schema_hash: binding.revised(approvals[schema_hash], by=revisions[schema_hash])
-            for schema_hash, binding in accepted.items()
-            if schema_hash in revisions
-        }
-        if any(binding is not accepted[named] for named, binding in revised.items()):
-            lineage.accepted = accepted | revised
-
-    def _revisions(self, source_table: str) -> dict[str, int]:
-        """The reviews that revise schemas; of two approvals, that of the device alone counts."""
-        of_device = self._device.approved.get(source_table, {})
-        of_project = self._project.of(source_table).revisions
-        shared = {named: by for named, by in of_project.items() if named not in of_device}
-        return shared | self._device.revisions.get(source_table, {})
-
     def approved_hashes(self, source_table: str) -> Collection[str]:
         """The schemas of a table that were approved."""
         return self._approvals(source_table).keys()

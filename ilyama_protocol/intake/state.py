@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from ilyama_protocol.fingerprint import SchemaColumn
-from ilyama_protocol.governance.bindings import USUAL, Binding
+from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.intake.sequences import Numbering, SequenceKind
 from ilyama_protocol.limits import INT64_MAX, INT64_MIN
 
@@ -125,10 +125,6 @@ class LineageState(msgspec.Struct, omit_defaults=True):
             return self.accepted
         return {schema_hash: Binding(b.holds_from) for schema_hash, b in self.schemas.items()}
 
-    def binding_of(self, schema_hash: str) -> Binding:
-        """What becomes of the columns of a schema."""
-        return self.accepted_schemas().get(schema_hash, USUAL)
-
     def may_have_shown(self, schema_hash: str) -> bool:
         """Whether rows of a schema may have been materialized; of old states nobody knows."""
         if self.accepted is None:
@@ -155,9 +151,7 @@ class LineageState(msgspec.Struct, omit_defaults=True):
         return max((mark.drain_id for mark in marks if mark.watermark < commit_seq), default=0)
 
     def mark(self, drain_id: int, before: LineageState) -> None:
-        """Note which watermarks a drain has raised, and from where, and what it has revised."""
-        if self.accepted is not None:
-            self.accepted = {name: b.marked(drain_id) for name, b in self.accepted.items()}
+        """Note which watermarks a drain has raised, and from where."""
         for epoch, watermark in self.watermarks.items():
             stood = before.watermarks.get(epoch, -1)
             if stood != watermark:

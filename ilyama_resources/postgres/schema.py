@@ -409,11 +409,8 @@ SCHEMA_REVIEW = Table(
     Column("note", Text),
     Column("actions", Text),
     Column("shared_from", BigInteger, ForeignKey("schema_review.review_id")),
-    Column("revises", Boolean, nullable=False, server_default="false"),
 )
-"""One that `revises` is of a schema that its lineage has accepted: it pauses nothing.
-
-JSON is kept as text: names of columns may hold U+0000, which `jsonb` cannot."""
+"""JSON is kept as text: names of columns may hold U+0000, which `jsonb` cannot."""
 
 SCHEMA_QUESTION = Table(
     "schema_question",

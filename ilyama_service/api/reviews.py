@@ -17,7 +17,6 @@ from ilyama_resources.postgres import Transaction
 from ilyama_resources.postgres.governance.reviews import Review, ReviewFilter
 from ilyama_service.api.cursors import HIGHEST_ID, Page, PageQuery, newest_first
 from ilyama_service.api.errors import Conflict, NotFound, UnfitAnswer, documented
-from ilyama_service.api.lineages import LineageBody
 from ilyama_service.api.mutations import WHOLE, Mutation, MutationBody, MutationHere, described
 from ilyama_service.api.naming import OLD_TABLE
 from ilyama_service.api.parts import Parts, PartsHere, PrincipalHere
@@ -30,7 +29,6 @@ from ilyama_service.reviewing import (
     UnfitActions,
     review_as_seen,
 )
-from ilyama_service.revising import Wish, revise
 
 _LONGEST_NOTE = 2_000
 
@@ -75,7 +73,7 @@ class ReviewItem(BaseModel):
     seen_columns: list[str] = Field(description="The columns that rows had so far.")
     firmware_version: str
     first_received_at: datetime
-    opened_by: int = Field(description="The drain that asked; 0 when somebody else did.")
+    opened_by: int = Field(description="The drain that asked.")
     opened_at: datetime
     started_at: datetime | None
     decided_at: datetime | None
@@ -83,7 +81,6 @@ class ReviewItem(BaseModel):
     note: str | None
     actions: dict[str, ActionItem] | None = Field(description="What was approved, by column.")
     shared_from: int | None = Field(description="The review whose approval decided this one.")
-    revises: bool = Field(description="Whether its lineage has accepted the schema already.")
 
 
 class ReviewDetail(ReviewItem):
@@ -107,13 +104,6 @@ class ActBody(MutationBody):
     """An act on a review as the person has seen it."""
 
     action_version: SeenVersion
-    note: str | None = Field(None, max_length=_LONGEST_NOTE)
-
-
-class RevisionBody(LineageBody):
-    """A schema that a lineage has accepted, and that somebody wants to look at again."""
-
-    schema_hash: str | None = Field(None, description="Without, the only one that is accepted.")
     note: str | None = Field(None, max_length=_LONGEST_NOTE)
 
 
@@ -204,27 +194,6 @@ def show_review(parts: PartsHere, _: PrincipalHere, review_id: ReviewId) -> Revi
     """One review with its evidence: what changed, who sends it, what waits, what would come."""
     with parts.gateway.transaction() as tx:
         return _with_evidence(tx, parts, review_id, None)
-
-
-@router.post(
-    "/v1/reviews/revise",
-    response_model=ReviewItem,
-    responses=documented(401, 404, 409, 413, 415, 422, 429, 503),
-    openapi_extra=described(RevisionBody, required=True),
-)
-async def revise_schema(mutation: MutationHere) -> Response:
-    """Open a review of a schema that its lineage has accepted.
-
-    It pauses nothing. Once approved, it holds for what is shown from then on, in the whole
-    project; otherwise nothing changes.
-    """
-
-    def act(tx: Transaction, body: RevisionBody) -> ReviewItem:
-        wish = Wish(body.device, body.table, body.schema_hash, mutation.actor, body.note)
-        with _refusals():
-            return _item(revise(tx, wish))
-
-    return await mutation.carry_out(RevisionBody, act)
 
 
 @router.post(

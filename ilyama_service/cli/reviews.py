@@ -17,7 +17,6 @@ from ilyama_service.cli.consoles import console, name_unreadable
 from ilyama_service.cli.records import actor, records, safe
 from ilyama_service.review_evidence import Evidence, Trial, evidence_of
 from ilyama_service.reviewing import Act, Reviewing, review_as_seen
-from ilyama_service.revising import Wish, revise
 
 _SHORT = 12
 _KEYLESS = "|".join(verb for verb in Verb if verb not in NAMES_A_KEY)
@@ -81,17 +80,6 @@ def act(
     _print([f"Review {done.review_id} is {done.state}, version {done.action_version}."])
     if chosen in _DECIDED:
         _print(_decided(chosen, seen, actions))
-
-
-def revise_schema(
-    device_id: str, source_table: str, schema_hash: str | None, *, note: str | None
-) -> None:
-    """Open a review of a schema that is accepted."""
-    wish = Wish(device_id, source_table, schema_hash, actor(), note)
-    with records() as (_, gateway), gateway.transaction() as tx:
-        review = revise(tx, wish)
-        tx.commit()
-    _print([f"Review {review.review_id} is {review.state}, version {review.action_version}."])
 
 
 def named_actions(words: Sequence[str]) -> Actions:
@@ -168,8 +156,7 @@ def _lines(review: Review, evidence: Evidence) -> Iterator[str]:
     yield f"schema     {review.schema_hash}, {review.schema_class}"
     yield f"table      {safe(review.source_table)} of {safe(review.device_id)}"
     yield f"project    {safe(review.project_id or 'none')}"
-    asker = "on request, as it is accepted" if review.revises else f"by drain {review.opened_by}"
-    yield f"opened     {review.opened_at:%Y-%m-%d %H:%M} UTC {asker}"
+    yield f"opened     {review.opened_at:%Y-%m-%d %H:%M} UTC by drain {review.opened_by}"
     if review.decided_by is not None:
         yield f"decided    {review.decided_at:%Y-%m-%d %H:%M} UTC by {safe(review.decided_by)}"
     if review.note is not None:

@@ -7,10 +7,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from ilyama_protocol.governance.bindings import Binding
-from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState, encode_state
 from tests.api_server import ApiServer
-from tests.governed import HASH, OTHER, SCHEMA, asked, queue, register
+from tests.governed import HASH, OTHER, asked, queue, register
 from tests.platform import Platform
 
 
@@ -158,31 +156,6 @@ def test_a_rejected_schema_is_asked_about_again_when_it_is_reopened(
     assert (again["state"], again["schema_hash"]) == ("queued", review["schema_hash"])
     assert again["review_id"] > review["review_id"]
     assert post(client, again, "abandon").json()["state"] == "abandoned"
-
-
-def test_an_accepted_schema_is_asked_about_again_once(
-    shared_platform: Platform, client: httpx.Client, project: str
-) -> None:
-    device = f"{project}-0"
-    lineage = LineageState(schemas={HASH: BoundSchema(1, SCHEMA)}, accepted={HASH: Binding(1)})
-    state = encode_state(DeviceState(lineages={"valves": lineage})).decode()
-    with shared_platform.gateway.transaction() as tx:
-        tx.device_states.advance([(device, state)], drain_id=1)
-        tx.commit()
-    place, body = "/v1/reviews/revise", {"device": device, "table": "valves", "note": "texts"}
-    headers = {"Idempotency-Key": str(uuid4())}
-
-    answers = [client.post(place, json=body, headers=headers) for _ in range(2)]
-
-    assert answers[0].status_code == 200, answers[0].text
-    assert answers[0].json() == answers[1].json()
-    asked_again = answers[0].json()
-    assert (asked_again["revises"], asked_again["schema_hash"]) == (True, HASH)
-    assert client.post(place, json=body).json()["error_code"] == "conflict"
-    unknown = client.post(place, json=body | {"table": "tanks"})
-    assert unknown.status_code == 404
-    done = post(client, asked_again, "approve")
-    assert (done.status_code, done.json()["state"]) == (200, "approved")
 
 
 def test_a_column_that_was_left_for_later_is_decided(client: httpx.Client, project: str) -> None:

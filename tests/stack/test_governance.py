@@ -9,13 +9,11 @@ import pytest
 
 from ilyama_protocol.fingerprint import Affinity, SchemaColumn, schema_hash
 from ilyama_protocol.governance.bindings import ColumnAction, Verb, mirrored
-from ilyama_protocol.governance.policies import PolicyChoice, PolicyScope
 from ilyama_protocol.intake.outcomes import Message
 from ilyama_protocol.intake.state import MOST_UNACCEPTED, decode_state
 from ilyama_resources.faults import CRASH_STATUS
 from ilyama_resources.landing.directory import Landing, register
 from ilyama_resources.landing.segment_ids import RisingIds
-from ilyama_resources.postgres.audit import AuditFilter
 from ilyama_resources.postgres.governance.bindings import BindingScope
 from ilyama_service import sampled_sums
 from ilyama_service.review_evidence import Trial, evidence_of
@@ -215,52 +213,6 @@ def test_what_was_refused_stays_staged_when_another_schema_is_approved(platform:
 
     assert shown(platform) == [(device, n) for device in FLEET for n in (1, 3, 4)]
     assert paused(gateway) == []
-
-
-def test_a_narrower_schema_is_shown_with_the_wider_one_that_is_approved_after_it(
-    platform: Platform,
-) -> None:
-    gateway = platform.gateway
-    register_devices(gateway, *FLEET)
-    wider = (*OTHER, *columns(x="TEXT"))
-    rows = [
-        batch(change(1, row={"v": "x"}), schema=ONE),
-        batch(change(2, row={"v": "x", "w": 1.5}), schema=OTHER, number=2),
-        batch(change(3, row={"v": "x", "w": 2.5, "x": "y"}), schema=wider, number=3),
-    ]
-    drained(platform, sent(*rows))
-    for review in reviews(gateway):
-        if review.schema_hash != OTHER_HASH:
-            reviewing(gateway).approve(act_on(review))
-
-    drained(platform)
-
-    assert {review.state for review in reviews(gateway)} == {"approved"}
-    assert shown(platform) == [(device, n) for device in FLEET for n in (1, 2, 3)]
-    assert paused(gateway) == []
-
-
-def test_a_policy_that_accepts_a_schema_under_review_ends_the_review(platform: Platform) -> None:
-    gateway = platform.gateway
-    register_devices(gateway, *FLEET)
-    desk = reviewing(gateway)
-    drained(platform, sent(batch(change(1, row={"v": "x"}), schema=ONE)))
-    drained(platform, sent(batch(change(2, row={"v": "x", "w": 1.5}), schema=OTHER), at=10))
-    desk.choose(PolicyScope(), PolicyChoice(allow_additive_continue=True), actor="ann")
-
-    first, second = reviews(gateway)
-    desk.reject(act_on(second))
-    drained(platform, sent(batch(change(3, row={"v": "x", "w": 2.5}), schema=OTHER), at=20))
-
-    assert [(r.state, r.decided_by) for r in reviews(gateway)] == [
-        ("approved", "platform"),
-        ("rejected", "ann"),
-    ]
-    assert shown(platform) == [("dev-1", 1), ("dev-1", 2), ("dev-1", 3), ("dev-2", 1)]
-    assert paused(gateway) == ["dev-2"]
-    with gateway.transaction() as tx:
-        (line,) = tx.audit.page(AuditFilter(verb="settle"), limit=5)
-    assert (line.actor, line.resource) == ("platform", f"review/{first.review_id}")
 
 
 def test_a_device_that_returns_after_an_abandoned_review_goes_on(platform: Platform) -> None:

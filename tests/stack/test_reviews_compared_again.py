@@ -11,22 +11,10 @@ from ilyama_protocol.intake.state import BoundSchema, DeviceState, LineageState,
 from ilyama_resources.postgres import Gateway
 from ilyama_resources.postgres.governance.accepted_meanwhile import PLATFORM, settle_accepted
 from ilyama_resources.postgres.governance.bindings import PolicyAcceptance
-from ilyama_resources.postgres.governance.pinned_rules import pinned_rules
 from ilyama_resources.postgres.governance.reviews import Review
 from ilyama_resources.postgres.staged_backlog import StagedSum
 from ilyama_service.reviewing import ReviewConflict
-from ilyama_service.revising import Wish, revise
-from tests.governed import (
-    CREATING,
-    TABLE,
-    act_on,
-    asked,
-    paused,
-    queue,
-    register,
-    reviewing,
-    reviews,
-)
+from tests.governed import TABLE, act_on, asked, paused, queue, register, reviewing, reviews
 from tests.platform import Platform
 from tests.unit.governance.schemas import columns
 
@@ -147,26 +135,6 @@ def test_a_schema_whose_columns_another_approval_binds_is_approved_with_it(
     told = lines[f"review/{settled.review_id}"]
     assert (told.verb, told.new["state"]) == ("settle", "approved")
     assert told.new["action_version"] == settled.action_version
-
-
-def test_a_revision_takes_the_place_of_what_its_device_alone_was_approved(gateway: Gateway) -> None:
-    under_review(gateway, NUMBERS, WIDER, project="a")
-    desk = reviewing(gateway)
-    desk.approve(act_on(review_of(gateway, WIDER)))
-    known = {hash_of(NUMBERS): BoundSchema(1, NUMBERS)}
-    lineage = LineageState(schemas=known, accepted={hash_of(NUMBERS): Binding(1)})
-    state = encode_state(DeviceState(lineages={TABLE: lineage})).decode()
-    with gateway.transaction() as tx:
-        tx.device_states.advance([(DEVICE, state)], drain_id=2)
-        review = revise(tx, Wish(DEVICE, TABLE, hash_of(NUMBERS), "ann"))
-        tx.commit()
-
-    desk.approve(act_on(review), dict.fromkeys(["id", "v", "x"], IGNORE))
-
-    with gateway.transaction() as tx:
-        rules = pinned_rules(tx, [DEVICE], CREATING)
-    assert rules.devices[DEVICE].approved == {}
-    assert rules.projects["a"].of(TABLE).revisions == {hash_of(NUMBERS): review.review_id}
 
 
 def test_what_a_person_rejected_no_other_approval_settles(gateway: Gateway) -> None:

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
-from operator import attrgetter
-from typing import NamedTuple
 
-import msgspec
-
-from ilyama_protocol.governance.bindings import Actions, Binding
+from ilyama_protocol.governance.bindings import Binding
 from ilyama_protocol.governance.reviews import ReviewState
 from ilyama_resources.postgres import Transaction, audit
 from ilyama_resources.postgres.current_instances import Lineage
@@ -22,46 +17,26 @@ PLATFORM = "platform"
 _WHY = "its columns are all bound, or a policy accepts it"
 
 
-class BoundReview(NamedTuple):
-    """An open review beside what its schema is bound as; None is everything as usual."""
-
-    review: Review
-    actions: Actions | None
-
-    @property
-    def lineage(self) -> Lineage:
-        """The lineage that waits."""
-        return self.review.device_id, self.review.source_table
-
-    @property
-    def actions_text(self) -> bytes:
-        """What becomes of each of its columns, as it can be compared."""
-        binding = Binding.approved(0, self.actions)
-        named = {name: binding.action(name) for name in self.review.column_names}
-        return msgspec.json.encode(named, order="sorted")
-
-
 def settle_accepted(tx: Transaction, accepted: Sequence[PolicyAcceptance]) -> list[Lineage]:
     """Answer what is open about schemas that a drain has accepted; tell of which lineages."""
-    actions = {found.awaited_by: found.binding.actions for found in accepted}
+    bindings = {found.awaited_by: found.binding for found in accepted}
     lineages = {found.awaited_by[:2] for found in accepted}
     settled = [
-        BoundReview(review, actions[place])
+        (review, bindings[place])
         for review in tx.reviews.open_of_lineages(lineages)
-        if (place := (review.device_id, *review.place)) in actions
+        if (place := (review.device_id, *review.place)) in bindings
     ]
-    settle(tx, settled, actor=PLATFORM, note=_WHY)
-    return [found.lineage for found in settled]
+    for review, binding in settled:
+        settle(tx, review, binding, actor=PLATFORM, note=_WHY)
+    return [(review.device_id, review.source_table) for review, _ in settled]
 
 
-def settle(tx: Transaction, bound: Sequence[BoundReview], *, actor: str, note: str) -> None:
-    """Approve open reviews as their schemas are bound, with a line in the audit for each."""
-    in_groups = sorted(bound, key=attrgetter("actions_text"))
-    for text, alike in groupby(in_groups, attrgetter("actions_text")):
-        actions = msgspec.json.decode(text, type=Actions)
-        decision = Decision(ReviewState.APPROVED, actor, note, actions)
-        tx.reviews.decide([found.review.review_id for found in alike], decision)
-    tx.audit.record_all(_told(found.review, actor, note) for found in bound)
+def settle(tx: Transaction, review: Review, binding: Binding, *, actor: str, note: str) -> None:
+    """Approve an open review as its schema is bound, and leave a line in the audit."""
+    actions = {name: binding.action(name) for name in review.column_names}
+    decision = Decision(ReviewState.APPROVED, actor, note, actions)
+    tx.reviews.decide([review.review_id], decision)
+    tx.audit.record_all([_told(review, actor, note)])
 
 
 def _told(review: Review, actor: str, note: str) -> audit.Act:

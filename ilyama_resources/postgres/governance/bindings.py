@@ -15,7 +15,6 @@ from sqlalchemy import (
     Row,
     and_,
     case,
-    delete,
     exists,
     func,
     or_,
@@ -65,8 +64,7 @@ class BindingScope(NamedTuple):
 class StoredBinding(NamedTuple):
     """A schema that was accepted; `approved` by a person, not by a policy.
 
-    It is bound since `bound_at`; an approval that replaced what a policy bound came later. It is by
-    a `revision`, that has this number, when it changes what lineages have accepted already.
+    It is bound since `bound_at`; an approval that replaced what a policy bound came later.
     """
 
     scope: BindingScope
@@ -77,26 +75,6 @@ class StoredBinding(NamedTuple):
     columns: Columns | None
     approved: bool
     bound_at: datetime
-    revision: int | None = None
-
-
-class Approved(NamedTuple):
-    """A schema that a person approved, and where that holds."""
-
-    scope: BindingScope
-    source_table: str
-    schema_hash: str
-    actions: Actions | None
-    holds_from: int
-    holding: bool
-    review_id: int
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """The line that keeps it."""
-        kept = self._asdict() | self.scope._asdict() | {"actions": _text(self.actions)}
-        del kept["scope"]
-        return kept
 
 
 class PolicyAcceptance(NamedTuple):
@@ -138,7 +116,7 @@ class Bindings:
         c, review = SCHEMA_BINDING.c, SCHEMA_REVIEW.c
         wanted = [c.holding.is_(False), *([c.review_id.is_not(None)] if approved_only else ())]
         query = (
-            select(*_KEY, c.holds_from, c.actions, c.review_id, c.bound_at, _revision())
+            select(*_KEY, c.holds_from, c.actions, c.review_id, c.bound_at)
             .select_from(SCHEMA_BINDING.outerjoin(SCHEMA_REVIEW, review.review_id == c.review_id))
             .where(tuple_(c.scope_kind, c.scope_id).in_(these(scopes)), *wanted)
             .order_by(func.coalesce(review.decided_at, c.bound_at), *_KEY)
@@ -148,38 +126,40 @@ class Bindings:
         columns = TableSchemas(self._connection).of_tables(places)
         return [_binding(row, columns.get((row.source_table, row.schema_hash))) for row in rows]
 
-    def bind(self, approved: Iterable[Approved]) -> None:
+    def bind(
+        self,
+        scope: BindingScope,
+        source_table: str,
+        schema_hash: str,
+        *,
+        actions: Actions | None,
+        holds_from: int,
+        holding: bool,
+        review_id: int,
+    ) -> None:
         """Bind what was approved; it replaces what a policy, or a held approval, bound before.
 
         What a policy had bound keeps its place among those that say what affinities columns have;
         a held approval had none.
         """
-        now = datetime.now(UTC)
-        rows = [binding.row | {"bound_at": now} for binding in approved]
-        if not rows:
-            return
-        statement = insert(SCHEMA_BINDING)
+        statement = insert(SCHEMA_BINDING).values(
+            scope_kind=scope.scope_kind,
+            scope_id=scope.scope_id,
+            source_table=source_table,
+            schema_hash=schema_hash,
+            actions=_text(actions),
+            holds_from=holds_from,
+            holding=holding,
+            review_id=review_id,
+            bound_at=datetime.now(UTC),
+        )
         new = ("actions", "holds_from", "holding", "review_id")
         values = {name: statement.excluded[name] for name in new}
         was = SCHEMA_BINDING.c
         since = case((was.holding, statement.excluded.bound_at), else_=was.bound_at)
-        changed = statement.on_conflict_do_update(
-            index_elements=_KEY, set_=values | {"bound_at": since}
+        self._connection.execute(
+            statement.on_conflict_do_update(index_elements=_KEY, set_=values | {"bound_at": since})
         )
-        self._connection.execute(changed, rows)
-
-    def give_way(self, scope: BindingScope, source_table: str, schema_hash: str) -> None:
-        """Take back what single devices of a project were approved: they share its binding."""
-        c, of_project = SCHEMA_BINDING.c, DEVICE.c.project_id == scope.scope_id
-        if scope.scope_kind == ScopeKind.PROJECT:
-            statement = delete(SCHEMA_BINDING).where(
-                c.scope_kind == ScopeKind.DEVICE,
-                c.scope_id.in_(select(DEVICE.c.device_id).where(of_project)),
-                c.source_table == source_table,
-                c.schema_hash == schema_hash,
-                c.review_id.is_not(None),
-            )
-            self._connection.execute(statement)
 
     def decide(self, review_id: int, actions: Actions | None) -> bool:
         """Change what an approval says of columns; False where it binds no more, or not yet."""
@@ -224,15 +204,6 @@ class Bindings:
         return {(device_id, table, schema_hash) for device_id, table, schema_hash in rows}
 
 
-def _revision() -> Any:
-    """The number of the approval, when one of the reviews that it decided revises its schema."""
-    review, approval = SCHEMA_REVIEW.alias("revising").c, SCHEMA_BINDING.c.review_id
-    decided = func.coalesce(review.shared_from, review.review_id) == approval
-    same = [review[n] == SCHEMA_BINDING.c[n] for n in ("source_table", "schema_hash")]
-    is_one = exists().where(review.revises, decided, *same)
-    return case((is_one, approval), else_=None).label("revision")
-
-
 def _told(binding: Binding) -> tuple[str | None, int]:
     return _text(binding.actions), binding.holds_from
 
@@ -275,8 +246,7 @@ def is_last_refusal(review: Any) -> ColumnElement[bool]:
     newer = SCHEMA_REVIEW.alias("newer").c
     same = (newer[n] == review[n] for n in ("device_id", "source_table", "schema_hash"))
     is_newer = (newer.review_id > review.review_id, newer.state.not_in(OPEN))
-    refused = (review.state == ReviewState.REJECTED, ~review.revises)
-    return and_(*refused, ~exists().where(*same, *is_newer, ~newer.revises))
+    return and_(review.state == ReviewState.REJECTED, ~exists().where(*same, *is_newer))
 
 
 def _is_bound(of: FromClause, *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -302,5 +272,4 @@ def _binding(row: Row[Any], columns: Columns | None) -> StoredBinding:
         columns,
         row.review_id is not None,
         row.bound_at,
-        row.revision,
     )

@@ -28,12 +28,6 @@ class ComparedReview(NamedTuple):
         told = msgspec.json.decode(evidence_text(question.diff, question.last_accepted))
         return (question.schema_class, told) != (review.schema_class, review.evidence)
 
-    @property
-    def shown(self) -> ComparedReview:
-        """The same once that is shown."""
-        version = self.review.action_version + self.is_other
-        return self._replace(review=self.review._replace(action_version=version))
-
 
 def compare_again(
     tx: Transaction, reviews: Sequence[Review], default: Policy
@@ -49,7 +43,7 @@ def compare_again(
     tx.reviews.show_again(
         (found.review.review_id, found.compared.question) for found in compared if found.is_other
     )
-    return [found.shown for found in compared]
+    return compared
 
 
 def _compared(

@@ -102,7 +102,6 @@ class MovedDevices:
             update(SCHEMA_REVIEW)
             .where(
                 _R.device_id == move.device_id,
-                ~_R.revises,
                 or_(_R.state.in_(OPEN), and_(_R.state == ReviewState.APPROVED, *holds(_R))),
                 *(bound[name] == _R[name] for name in ("source_table", "schema_hash")),
                 _of_project(bound, move.after),

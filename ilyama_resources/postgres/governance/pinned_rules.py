@@ -37,7 +37,6 @@ def pinned_rules(tx: Transaction, device_ids: Collection[str], default: Policy) 
             _approved(own, name),
             backlog.get(name, []),
             rejected.get(name, {}),
-            _revisions(own.get(name, ())),
         )
         for name in device_ids
     }
@@ -90,14 +89,6 @@ def _approved(
     return found
 
 
-def _revisions(bindings: Iterable[StoredBinding]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for binding in bindings:
-        if binding.revision is not None:
-            found.setdefault(binding.source_table, {})[binding.schema_hash] = binding.revision
-    return found
-
-
 def _project_rules(
     tx: Transaction, projects: Collection[str], default: Policy
 ) -> dict[str, ProjectRules]:
@@ -134,8 +125,6 @@ def _take_in(rules: TableRules, binding: StoredBinding) -> None:
         names = [column.name for column in binding.columns or ()] or (binding.actions or {})
         rules.approved[binding.schema_hash] = binding.actions
         rules.bound |= {name: bound.action(name) for name in names}
-        if binding.revision is not None:
-            rules.revisions[binding.schema_hash] = binding.revision
 
 
 def _give_affinities(rules: TableRules, binding: StoredBinding) -> None:

@@ -79,7 +79,6 @@ class Review(NamedTuple):
     note: str | None
     actions: Actions | None
     shared_from: int | None
-    revises: bool = False
 
     @property
     def place(self) -> Place:
@@ -174,17 +173,6 @@ class Reviews:
         statement = insert(SCHEMA_REVIEW).from_select(names, copy).returning(_R.review_id)
         return int(self._connection.execute(statement).scalar_one())
 
-    def revise(self, asked: Review) -> int:
-        """Ask about a schema that its lineage has accepted; tell the number of the review."""
-        values = asked._asdict() | {
-            "columns": _columns_text(asked.columns),
-            "seen_columns": msgspec.json.encode(asked.seen_columns).decode(),
-            "evidence": msgspec.json.encode(asked.evidence).decode(),
-        }
-        del values["review_id"]
-        statement = insert(SCHEMA_REVIEW).values(values).returning(_R.review_id)
-        return int(self._connection.execute(statement).scalar_one())
-
     def find(self, review_id: int) -> Review | None:
         """A review by its number."""
         found = self._of(select(*_FIELDS).where(_R.review_id == review_id))
@@ -192,7 +180,8 @@ class Reviews:
 
     def _columns_shown(self, review_id: int) -> str | None:
         review = self.find(review_id)
-        return None if review is None else _columns_text(review.columns)
+        columns = None if review is None else review.columns
+        return None if columns is None else msgspec.json.encode(columns).decode()
 
     def _of(self, query: Select[Any]) -> list[Review]:
         """Reviews, each with the columns of its schema.
@@ -212,14 +201,16 @@ class Reviews:
         return bool(self._connection.scalar(select(exists().where(*wanted, _R.state.in_(OPEN)))))
 
     def open_of_lineages(self, lineages: Iterable[Lineage]) -> list[Review]:
-        """The open reviews of new schemas of lineages, in order."""
+        """The open reviews of lineages, in order."""
         some = tuple_(_R.device_id, _R.source_table).in_(these(lineages))
-        return self._of(_new_and_open(some))
+        query = select(*_FIELDS).where(some, _R.state.in_(OPEN)).order_by(_R.review_id)
+        return self._of(query)
 
     def open_beside(self, review: Review) -> list[Review]:
-        """The open reviews of new schemas of the table of one, where what it decides is shared."""
-        same_table = _R.source_table == review.source_table
-        return self._of(_new_and_open(same_table, _is_of_same_scope(review)))
+        """The open reviews of other schemas of a table that share what is decided of one."""
+        table = and_(_R.source_table == review.source_table, _is_of_same_scope(review))
+        query = select(*_FIELDS).where(table, _R.state.in_(OPEN)).order_by(_R.review_id)
+        return self._of(query)
 
     def show_again(self, questions: Iterable[tuple[int, Question]]) -> None:
         """Show of open reviews how their schemas compare now; who has seen them looks again."""
@@ -365,11 +356,6 @@ class Reviews:
         return [(device_id, table) for device_id, table in self._connection.execute(statement)]
 
 
-def _new_and_open(*chosen: ColumnElement[bool]) -> Select[Any]:
-    wanted = (*chosen, _R.state.in_(OPEN), ~_R.revises)
-    return select(*_FIELDS).where(*wanted).order_by(_R.review_id)
-
-
 def evidence_text(diff: SchemaDiff, last_accepted: str | None) -> str:
     """How a schema compares with others, as it is kept."""
     return msgspec.json.encode({"diff": diff, "last_accepted": last_accepted}).decode()
@@ -391,14 +377,12 @@ def _is_held(*states: str) -> ColumnElement[bool]:
     pause, other = LINEAGE_PAUSE.c, SCHEMA_REVIEW.alias("other")
     newer = SCHEMA_REVIEW.alias("newer")
     is_newest = ~exists().where(
-        ~newer.c.revises,
         newer.c.device_id == other.c.device_id,
         newer.c.source_table == other.c.source_table,
         newer.c.review_id > other.c.review_id,
     )
     held = and_(*holds(other.c))
     return exists().where(
-        ~other.c.revises,
         other.c.device_id == pause.device_id,
         other.c.source_table == pause.source_table,
         or_(other.c.state.in_(OPEN), and_(is_newest, or_(other.c.state.in_(states), held))),
@@ -432,10 +416,6 @@ def _told(review: Review, columns: Mapping[Place, Columns]) -> Review:
 _columns = msgspec.json.Decoder(tuple[SchemaColumn, ...])
 _names = msgspec.json.Decoder(tuple[str, ...])
 _actions = msgspec.json.Decoder(Actions)
-
-
-def _columns_text(columns: tuple[SchemaColumn, ...] | None) -> str | None:
-    return None if columns is None else msgspec.json.encode(columns).decode()
 
 
 def _review(row: Any) -> Review:

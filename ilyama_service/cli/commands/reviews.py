@@ -95,21 +95,6 @@ def decide(
     _act("decide", review_id, version, note, column)
 
 
-@app.command("revise")
-def revise(
-    device_id: Annotated[str, typer.Argument(metavar="DEVICE", help="Of this device.")],
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="Of this table.")],
-    schema: Annotated[
-        str | None, typer.Option(help="The hash; without, the only one that is accepted.")
-    ] = None,
-    note: Note = None,
-) -> None:
-    """Open a review of a schema that is accepted; nothing changes before it is approved."""
-    from ilyama_service.cli import reviews
-
-    reviews.revise_schema(device_id, table, schema, note=note)
-
-
 def _closing(verb: str) -> Callable[..., None]:
     """The command that closes one review, or all that are named."""
 

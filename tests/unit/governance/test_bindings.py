@@ -232,35 +232,3 @@ def test_what_was_approved_before_is_not_judged_again() -> None:
 def test_a_binding_from_before_columns_were_decided_later_is_read() -> None:
     assert msgspec.json.decode(b"[5,null]", type=Binding) == Binding(5)
     assert msgspec.json.decode(b'[5,{"v":{"verb":"defer"}}]', type=Binding).deferred == ["v"]
-
-
-def test_a_revised_binding_knows_by_what_each_drain_has_shown() -> None:
-    usual = Binding(5)
-    once = usual.revised({"flow": IGNORE}, by=3).marked(10)
-    twice = once.revised({"flow": to("site.flow")}, by=4).marked(20)
-
-    assert [twice.shown_by(drain).action("flow") for drain in (9, 10, 19, 20)] == [
-        MIRRORED,
-        IGNORE,
-        IGNORE,
-        to("site.flow"),
-    ]
-    assert twice.holds_from == 5
-
-
-def test_a_revision_is_taken_in_once_and_only_when_it_changes_something() -> None:
-    revised = Binding(5).revised({"flow": IGNORE}, by=3).marked(10)
-
-    assert revised.revised({"flow": MIRRORED}, by=3) is revised
-    assert revised.revised({"flow": IGNORE}, by=4) is revised
-    assert revised.marked(11) is revised
-
-
-def test_a_column_that_is_decided_later_leaves_a_revision_as_it_was() -> None:
-    revised = Binding(5).revised({"mode": DEFER}, by=3).marked(10)
-
-    decided = revised.deciding({"mode": IGNORE}, since=99)
-
-    assert decided.shown_by(9) == Binding(5)
-    assert decided.at(98).action("mode") == DEFER
-    assert msgspec.json.decode(msgspec.json.encode(decided), type=Binding) == decided

@@ -371,36 +371,3 @@ def test_a_rejected_schema_is_accepted_once_its_project_approves_it() -> None:
     met = ruled(batch(change(1), schema=ONE), device=device, approved={hash_of(ONE): None})
 
     assert outcomes(met) == ["accepted"]
-
-
-def test_a_revision_changes_what_was_accepted_and_an_ordinary_approval_does_not() -> None:
-    row = {"v": "x", "w": 1.5}
-    state = ruled(batch(change(1, row=row), schema=TWO)).decisions.state
-    approved = {hash_of(TWO): {"v": IGNORE, "w": ColumnAction()}}
-    later = batch(change(2, row=row), schema=TWO, number=1)
-
-    as_before = ruled(later, state=state.copy(), device=DeviceRules("p"), approved=approved)
-    revised = ruled(
-        later,
-        state=state.copy(),
-        device=DeviceRules("p"),
-        approved=approved,
-        revisions={hash_of(TWO): 7},
-    )
-
-    assert sorted(as_before.decisions.keys) == [f"{TABLE}.v", f"{TABLE}.w"]
-    assert sorted(revised.decisions.keys) == [f"{TABLE}.w"]
-    assert outcomes(revised) == ["accepted"]
-
-
-def test_a_revision_of_a_device_alone_holds_for_it() -> None:
-    state = ruled(batch(change(1), schema=ONE)).decisions.state
-    device = DeviceRules(
-        approved={TABLE: {hash_of(ONE): {"v": IGNORE}}}, revisions={TABLE: {hash_of(ONE): 7}}
-    )
-
-    met = ruled(batch(change(2), schema=ONE, number=1), state=state, device=device)
-
-    assert met.decisions.state.lineages[TABLE].accepted_schemas()[hash_of(ONE)].actions == {
-        "v": IGNORE
-    }

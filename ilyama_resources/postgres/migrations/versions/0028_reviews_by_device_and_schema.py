@@ -2,8 +2,8 @@
 
 from alembic import op
 
-revision = "0029"
-down_revision = "0028"
+revision = "0028"
+down_revision = "0027"
 
 _NAME, _TABLE, _SCHEMA = "schema_review_by_schema", "schema_review", ["schema_hash", "source_table"]
 

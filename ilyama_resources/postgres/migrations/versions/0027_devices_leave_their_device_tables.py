@@ -6,8 +6,8 @@ Which project was left by those that moved before, nobody knows: a rebuild bring
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0028"
-down_revision = "0027"
+revision = "0027"
+down_revision = "0026"
 
 
 def upgrade() -> None:
