@@ -108,7 +108,7 @@ class Intake:
     def waits(self, day: date) -> bool:
         """Whether something of a day waits, or staged rows do, or an unfinished drain."""
         with self.gateway.transaction() as tx:
-            waiting = tx.segments.pending(day) or tx.backlog.free().lineages
+            waiting = tx.segments.pending(day) or tx.backlog.can_release()
             return tx.drains.unfinished() is not None or bool(waiting)
 
     def waits_elsewhere(self, day: date) -> bool:
@@ -138,7 +138,7 @@ class Intake:
     def releases(self) -> bool:
         """Whether staged rows could be released, and no drain is unfinished."""
         with self.gateway.transaction() as tx:
-            return tx.drains.unfinished() is None and bool(tx.backlog.free().lineages)
+            return tx.drains.unfinished() is None and tx.backlog.can_release()
 
     def release(self, day: date) -> DrainReport | None:
         """Materialize staged rows that nothing holds any more, up to the size of a drain."""

@@ -17,6 +17,7 @@ from sqlalchemy import (
     and_,
     any_,
     delete,
+    exists,
     func,
     insert,
     literal,
@@ -192,6 +193,10 @@ class StagedBacklog:
         query = select(func.count(lineage.distinct()), *sums)
         lineages, rows, size = self._connection.execute(query).one()
         return FreeRows(lineages, int(rows), int(size))
+
+    def can_release(self) -> bool:
+        """Whether a release would find anything: totals alone are not believed."""
+        return bool(self._connection.scalar(select(exists(select(_free_sums())))))
 
     def releasable(self, *, at_most_bytes: int) -> list[StagedSum]:
         """What can be released now, in turn: one lineage at least, then up to a size.

@@ -42,7 +42,7 @@ def admin_token_file(settings: Settings) -> Path:
 def ensure_admin_token(settings: Settings, gateway: Gateway) -> str:
     """The admin's token, made when there is none; it lies in a file that only its owner reads.
 
-    A new one takes the place of all before it.
+    Where the file is gone, a new one takes the place of all before it.
     """
     private_directory(settings.api_dir)
     file = admin_token_file(settings)
@@ -52,8 +52,8 @@ def ensure_admin_token(settings: Settings, gateway: Gateway) -> str:
         if not token or (known is not None and known.revoked_at is not None):
             token = secrets.token_urlsafe(_TOKEN_BYTES)
             _write_secret(file, token)
+            tx.api_tokens.revoke_others(hash_of(token), ADMIN)
         tx.api_tokens.add(hash_of(token), ADMIN)
-        tx.api_tokens.revoke_others(hash_of(token), ADMIN)
         tx.commit()
     return token
 

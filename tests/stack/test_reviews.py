@@ -225,6 +225,20 @@ def test_an_abandoned_review_pauses_only_while_the_device_sends_the_schema(
     assert paused(gateway) == ["dev-1"]
 
 
+def test_a_rejection_that_was_taken_back_does_not_keep_its_schema_from_being_asked_about(
+    gateway: Gateway,
+) -> None:
+    register(gateway, "dev-1")
+    queue(gateway, asked("dev-1"))
+    desk = reviewing(gateway)
+    desk.reject(act_on(reviews(gateway)[0]))
+    assert queue(gateway, asked("dev-1")) == 0
+    desk.reopen(act_on(reviews(gateway)[0]))
+    desk.abandon(act_on(reviews(gateway, ReviewState.QUEUED)[0]))
+
+    assert queue(gateway, asked("dev-1")) == 1
+
+
 def test_an_approval_does_not_wait_for_a_newer_review_that_was_abandoned(
     gateway: Gateway,
 ) -> None:

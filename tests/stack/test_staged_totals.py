@@ -89,6 +89,20 @@ def test_totals_follow_whatever_becomes_of_sums(gateway: Gateway) -> None:
         assert totals(gateway) == left
 
 
+def test_a_total_without_sums_is_no_reason_for_a_release(gateway: Gateway) -> None:
+    with gateway.transaction() as tx:
+        tx.backlog.add(PAUSED)
+        tx.commit()
+    with gateway.transaction() as tx:
+        assert tx.backlog.can_release()
+    with records(gateway) as connection:
+        connection.execute(text("DELETE FROM staged_backlog"))
+        connection.commit()
+    with gateway.transaction() as tx:
+        assert tx.backlog.free().lineages == 1
+        assert not tx.backlog.can_release()
+
+
 @contextmanager
 def without_sums(gateway: Gateway) -> Iterator[Transaction]:
     """Who asks for the sums now is refused."""

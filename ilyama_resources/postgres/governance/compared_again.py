@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 
 from ilyama_protocol.governance.policies import NO_PROJECT, Policy
 from ilyama_protocol.intake.schema_rulings import ComparedForReview, SchemaRulings
-from ilyama_protocol.intake.state import DeviceState, decode_state
+from ilyama_protocol.intake.state import decode_state
 from ilyama_resources.postgres import Transaction
+from ilyama_resources.postgres.device_states import STATES_AT_ONCE
 from ilyama_resources.postgres.governance.pinned_rules import PinnedRules, pinned_rules
 from ilyama_resources.postgres.governance.reviews import Review, evidence_text
 
@@ -36,10 +38,13 @@ def compare_again(
 
     Who has looked at one that shows something else must look again.
     """
-    device_ids = sorted({review.device_id for review in reviews})
-    rules, states = pinned_rules(tx, device_ids, default), tx.device_states.of(device_ids)
-    known = {name: decode_state(state.encode()) for name, state in states.items()}
-    compared = [*_compared(reviews, rules, known)]
+    of_devices = sorted(reviews, key=attrgetter("device_id"))
+    rules = pinned_rules(tx, sorted({review.device_id for review in reviews}), default)
+    compared: list[ComparedReview] = []
+    # The states of a fleet are more than fit into memory.
+    for begin in range(0, len(of_devices), STATES_AT_ONCE):
+        some = of_devices[begin : begin + STATES_AT_ONCE]
+        compared += _compared(some, rules, tx.device_states.of({r.device_id for r in some}))
     tx.reviews.show_again(
         (found.review.review_id, found.compared.question) for found in compared if found.is_other
     )
@@ -47,11 +52,11 @@ def compare_again(
 
 
 def _compared(
-    reviews: Sequence[Review], rules: PinnedRules, states: dict[str, DeviceState]
+    reviews: Sequence[Review], rules: PinnedRules, states: Mapping[str, str]
 ) -> Iterator[ComparedReview]:
     for review in reviews:
-        state = states.get(review.device_id)
-        lineage = None if state is None else state.lineages.get(review.source_table)
+        state = decode_state(states.get(review.device_id, "{}").encode())
+        lineage = state.lineages.get(review.source_table)
         if lineage is not None:
             of_device = rules.devices[review.device_id]
             of_project = rules.projects.get(of_device.project_id or NO_PROJECT)

@@ -29,7 +29,7 @@ from sqlalchemy.dialects import postgresql
 from ilyama_protocol.governance.reviews import OPEN, ReviewAsked, ReviewState
 from ilyama_resources.postgres.copying import copied, shown
 from ilyama_resources.postgres.current_instances import Lineage
-from ilyama_resources.postgres.governance.bindings import is_accepted, is_approved
+from ilyama_resources.postgres.governance.bindings import is_accepted, is_approved, is_last_refusal
 from ilyama_resources.postgres.governance.later_questions import LaterQuestions
 from ilyama_resources.postgres.governance.reviews import (
     FIRST_VERSION,
@@ -56,7 +56,6 @@ MOST_WAITING = 1_000
 
 _R, _Q = SCHEMA_REVIEW.c, SCHEMA_QUESTION.c
 _SCHEMA = ("device_id", "source_table", "schema_hash")
-_NOT_ASKED_AGAIN = (*OPEN, ReviewState.REJECTED)
 
 
 class ReviewQueue:
@@ -235,6 +234,6 @@ def _first_of_each(incoming: Any, asked: ColumnElement[bool]) -> Any:
 
 
 def _is_asked(asked: Any) -> ColumnElement[bool]:
-    """Whether there is a review already."""
+    """Whether there is a review already that somebody is to decide, or has rejected last."""
     same = (_R[name] == asked.c[name] for name in _SCHEMA)
-    return exists().where(*same, _R.state.in_(_NOT_ASKED_AGAIN))
+    return exists().where(*same, or_(_R.state.in_(OPEN), is_last_refusal(_R)))

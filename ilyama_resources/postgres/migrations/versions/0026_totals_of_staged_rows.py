@@ -33,6 +33,7 @@ def upgrade() -> None:
         *(sa.Column(name, sa.Text(), primary_key=True) for name in _KEY),
         *(sa.Column(name, sa.BigInteger(), nullable=False) for name in _MEASURES),
     )
+    op.execute(f"LOCK TABLE {_SUMS} IN SHARE ROW EXCLUSIVE MODE")
     op.execute(_FILL)
     of_total, unreleased = [*_KEY, "drain_id"], sa.text("released_in IS NULL")
     op.create_index(_INDEX, _SUMS, of_total, postgresql_where=unreleased)
