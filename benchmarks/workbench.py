@@ -40,8 +40,8 @@ class Scale:
     decoded_batches: int = 8
     decoded_rows: int = 4096
     pure_rounds: int = 9
-    short_drain_rounds: int = 13
-    """Drains of one batch: half a second each, of which chance is a fifth."""
+    short_drain_rounds: int = 21
+    """Drains of one batch: a fifth of a second each, of which chance is a fifth."""
     drain_rounds: int = 7
     short_history_rows: int = MILLION // 5
     long_history_rows: int = 8 * MILLION
@@ -49,7 +49,7 @@ class Scale:
     query_rounds: int = 7
     process_rounds: int = 5
     landed_messages: int = 16_000
-    landing_rounds: int = 5
+    landing_rounds: int = 9
     staged_batches: int = 64
     peer_batches: int = 256
     peer_rounds: int = 5
