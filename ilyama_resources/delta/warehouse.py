@@ -32,7 +32,7 @@ FileBounds = tuple[str, tuple[tuple[Any, Any] | None, ...]]
 PROPERTIES = {
     # Every commit reads the log since the last checkpoint.
     "delta.checkpointInterval": "10",
-    # Every commit lists all of the log: 1,650 entries cost 16 ms a table, a busy day's half a second.
+    # Every commit lists all of the log: 1,650 entries cost it 16 ms, those of a busy day 0.5 s.
     "delta.logRetentionDuration": "interval 1 hour",
     "delta.deletedFileRetentionDuration": "interval 7 days",
 }
