@@ -41,7 +41,7 @@ test-browser: setup-tests ## Run the tests of the user interface
 faults: setup ## Kill processes of a running stack under load, 50 times each way; FAULT_SEED chooses
 	FAULT_KILLS=$${FAULT_KILLS:-50} $(VENV)/pytest tests/faults
 
-bench: setup ## Measure the platform against what one would pick instead: ten to sixteen minutes, one table
+bench: setup ## Measure the platform against what one would pick instead: ten minutes, one table
 	$(VENV)/python -m benchmarks
 
 bench-full: setup ## The same with 32 million rows of history, and plots of how costs grow
